@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"github.com/farsync/farsync/internal/aside"
+	"github.com/farsync/farsync/internal/handshake"
 )
 
 // connectFor bounds how long a connection may take to be made, unless the DSN has a longer timeout. A pool makes
@@ -43,15 +43,15 @@ const isolation = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED"
 
 // A connector makes connections within a bound.
 type connector struct {
-	dbdriver.Connector
-
-	bound time.Duration
-	made  func(ctx context.Context, conn dbdriver.Conn) // is told of each connection, unless it is nil
-
-	// A function of the program connects, or is called by TLS: it may block, whatever its ctx says, or panic.
-	theirs bool
-	hook   *aside.Hook
+	config *mysql.Config
+	rests  func() time.Duration // for how long a connection may rest at the server, if that is not as of settings
+	bound  time.Duration
+	made   func(ctx context.Context, conn dbdriver.Conn) // is told of each connection, unless it is nil
 	log    *slog.Logger
+
+	// Functions of the program, which may block, whatever their ctx says, or panic.
+	before        func(context.Context, *mysql.Config) error // the option BeforeConnect, or nil
+	asked, dialed *aside.Hook                                // of before, and of the attempt to connect
 }
 
 // connectorOf changes of a DSN what calls and their outcomes rest on. before is the option BeforeConnect. A
@@ -76,31 +76,15 @@ func connectorOf(
 		return ours
 	})
 	maps.Copy(config.Params, settings)
-	bound, hook := max(config.Timeout, connectFor), new(aside.Hook)
-	if before != nil || rests != nil {
-		err := config.Apply(mysql.BeforeConnect(func(ctx context.Context, c *mysql.Config) error {
-			if rests != nil {
-				c.Params["wait_timeout"] = strconv.FormatInt(int64(rests().Seconds()), 10)
-			}
-			if before == nil {
-				return nil
-			}
-			with := c.Clone() // who is late may change it for as long as it likes
-			err := hook.Call(ctx, log, bound, func(ctx context.Context) error { return before(ctx, with) })
-			if err == nil {
-				*c = *with
-			}
-			return err
-		}))
-		if err != nil {
-			return nil, err
-		}
-	}
-	to, err := mysql.NewConnector(config)
-	theirs := !slices.Contains([]string{"tcp", "unix"}, config.Net) ||
-		!slices.Contains([]string{"", "true", "false", "skip-verify", "preferred"}, config.TLSConfig)
-	return connector{to, bound, made, theirs, new(aside.Hook), aside.Logger(log)}, err
+	_, err = mysql.NewConnector(config)
+	return connector{
+		config: config, rests: rests, bound: max(config.Timeout, connectFor), made: made, log: aside.Logger(log),
+		before: before, asked: new(aside.Hook), dialed: new(aside.Hook),
+	}, err
 }
+
+// Driver is there for database/sql.
+func (connector) Driver() dbdriver.Driver { return mysql.MySQLDriver{} }
 
 // Connect makes a connection, lets the user in, and sets the isolation level. The timeout of the client bounds the
 // first alone.
@@ -129,10 +113,35 @@ func (c connector) Connect(ctx context.Context) (dbdriver.Conn, error) {
 	return conn, nil
 }
 
-// connect makes a connection. It is not waited for longer than ctx, also where a function of the program makes it.
+// connect makes a connection. It is not waited for longer than ctx: a dialer that the program has registered, which may
+// be one for tcp, and functions of a TLS configuration may block.
 func (c connector) connect(ctx context.Context) (dbdriver.Conn, error) {
-	if !c.theirs {
-		return c.Connector.Connect(ctx)
+	config, err := c.prepare(ctx)
+	if err != nil {
+		return nil, err
 	}
-	return aside.Connect(ctx, c.hook, c.log, "the dialer or TLS of the DSN", c.bound, c.Connector.Connect)
+	to, err := mysql.NewConnector(config)
+	if err != nil {
+		return nil, err
+	}
+	return aside.Connect(ctx, c.dialed, c.log, "the attempt to connect", c.bound, to.Connect)
+}
+
+// prepare returns what the next connection is to be made with.
+func (c connector) prepare(ctx context.Context) (*mysql.Config, error) {
+	config := c.config.Clone()
+	if c.rests != nil {
+		config.Params["wait_timeout"] = strconv.FormatInt(int64(c.rests().Seconds()), 10)
+	}
+	if c.before != nil {
+		with := config.Clone() // who is late may change it for as long as it likes
+		if err := c.asked.Call(ctx, c.log, c.bound, func(ctx context.Context) error { return c.before(ctx, with) }); err != nil {
+			return nil, err
+		}
+		config = with
+	}
+	// What the names of the DSN stand for was looked up when the DSN was read.
+	config.TLSConfig, config.ServerPubKey = "", ""
+	config.TLS = handshake.Guard(c.log, config.TLS)
+	return config, nil
 }

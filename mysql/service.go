@@ -178,14 +178,11 @@ func rolledBack(ctx context.Context, conn *sql.Conn, err error) bool {
 	return err == nil
 }
 
-// reset closes the connections that no call uses: a connection that was cut off without a word is not found before it
-// is used. While room is scarce the connection that renews the session is kept, for the server may not have room for
-// another. If that was cut off, it costs a renewal an attempt.
+// reset closes the connections of calls that no call uses: a connection that was cut off without a word is not found
+// before it is used. The connection that renews the session is kept, for it may be alive, and the Store may get no other:
+// the server has no room, or does not take the password any more, or BeforeConnect does not return. If the connection was
+// cut off, it costs a renewal one attempt, and the next attempt has another.
 func (s *service) reset() {
-	if !s.room.Scarce() {
-		s.sessions.SetMaxIdleConns(0)
-		s.sessions.SetMaxIdleConns(1)
-	}
 	s.calls.SetMaxIdleConns(0)
 	s.calls.SetMaxIdleConns(s.kept())
 }

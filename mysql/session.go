@@ -57,7 +57,7 @@ func moved(procedure string, args []any) string {
 // Hear has nothing to do: each poll compares with what the Watch has read.
 func (*session) Hear(context.Context) error { return nil }
 
-// Reset drops the connections that are not in use.
+// Reset drops the connections of calls that are not in use.
 func (s *session) Reset() { s.service.reset() }
 
 // Close removes the session, and its entries with it.

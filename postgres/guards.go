@@ -3,9 +3,6 @@ package postgres
 import (
 	"cmp"
 	"context"
-	"crypto/tls"
-	"crypto/x509"
-	"fmt"
 	"io"
 	"net"
 	"strings"
@@ -15,17 +12,12 @@ import (
 	"github.com/jackc/pgx/v5/pgproto3"
 
 	"github.com/farsync/farsync/internal/aside"
+	"github.com/farsync/farsync/internal/handshake"
 )
 
 // safely calls a function while a connection is made or closed. If it panics, that has failed.
-func (s *service) safely(function string, f func() error) (err error) {
-	defer func() {
-		if cause := recover(); cause != nil {
-			aside.NotePanic(s.log, function, cause)
-			err = fmt.Errorf("%s has panicked: %v", function, cause)
-		}
-	}()
-	return f()
+func (s *service) safely(function string, f func() error) error {
+	return aside.Safely(s.log, function, f)
 }
 
 // guarded returns a function that is called with a connection while that is made, or nil where there is none. If it
@@ -53,9 +45,9 @@ func (s *service) guardFunctions(c *pgx.ConnConfig) {
 	}
 	c.ValidateConnect = guarded(s, "ValidateConnect", c.ValidateConnect)
 	c.AfterConnect = guarded(s, "AfterConnect", c.AfterConnect)
-	s.guardTLS(&c.TLSConfig)
+	c.TLSConfig = handshake.Guard(s.log, c.TLSConfig)
 	for _, other := range c.Fallbacks {
-		s.guardTLS(&other.TLSConfig)
+		other.TLSConfig = handshake.Guard(s.log, other.TLSConfig)
 	}
 	if notice := c.OnNotice; notice != nil {
 		c.OnNotice = func(conn *pgconn.PgConn, n *pgconn.Notice) {
@@ -92,30 +84,5 @@ func (s *service) boundDials(c *pgx.ConnConfig) {
 			return nil, err
 		}
 		return addresses, nil
-	}
-}
-
-// guardTLS has a panic of a function of a tls.Config fail its handshake.
-func (s *service) guardTLS(of **tls.Config) {
-	if *of == nil {
-		return
-	}
-	c := (*of).Clone()
-	*of = c
-	if peer := c.VerifyPeerCertificate; peer != nil {
-		c.VerifyPeerCertificate = func(raw [][]byte, chains [][]*x509.Certificate) error {
-			return s.safely("VerifyPeerCertificate", func() error { return peer(raw, chains) })
-		}
-	}
-	if verify := c.VerifyConnection; verify != nil {
-		c.VerifyConnection = func(state tls.ConnectionState) error {
-			return s.safely("VerifyConnection", func() error { return verify(state) })
-		}
-	}
-	if certificate := c.GetClientCertificate; certificate != nil {
-		c.GetClientCertificate = func(info *tls.CertificateRequestInfo) (with *tls.Certificate, err error) {
-			err = s.safely("GetClientCertificate", func() error { with, err = certificate(info); return err })
-			return with, err
-		}
 	}
 }

@@ -36,9 +36,10 @@ type key struct {
 
 const (
 	dot = "."
-	// notAvailable is the code of the server for a lock that was not to be had in time, canceled that for a statement that
-	// was cancelled.
+	// notAvailable is the code of the server for a lock that was not to be had in time, deadlocked the code for locks that
+	// wait for one another, and canceled the code for a statement that was cancelled.
 	notAvailable = "55P03"
+	deadlocked   = "40P01"
 	canceled     = "57014"
 	// unused is how long an entry keeps a key that no Watch needs: an entry that holds for long takes no connection.
 	unused = time.Second
@@ -107,13 +108,19 @@ func (k *keys) end(conn *pgxpool.Conn) {
 // be to be had.
 func (k *keys) failed(ctx context.Context, conn *pgxpool.Conn, err error) {
 	refused, ok := errors.AsType[*pgconn.PgError](err)
-	if !ok || refused.Code != notAvailable && refused.Code != canceled || !serves(conn) {
+	if !ok || !hasWaited(refused) || !serves(conn) {
 		k.end(conn)
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
 	defer cancel()
 	k.unlock(ctx, conn)
+}
+
+// hasWaited reports whether a statement was rolled back only because it has waited too long for a lock, or in a circle, or
+// its caller gave up.
+func hasWaited(refused *pgconn.PgError) bool {
+	return refused.Code == notAvailable || refused.Code == deadlocked || refused.Code == canceled
 }
 
 // unlock gives back a key, and keeps the connection for other calls if the server answers.

@@ -2,9 +2,13 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/farsync/farsync/internal/sqlstore"
 )
 
 // The connection that renews the session is out of the pool between renewals, so that no other call can have it: a
@@ -34,6 +38,22 @@ func (s *service) takeOwn(ctx context.Context) (*pgxpool.Conn, error) {
 		s.places.Give() // the next call asks the server for another connection
 	}
 	return conn, err
+}
+
+// runByOwn runs a statement on the connection that renews the session. If the server refuses the statement, the next
+// attempt has another connection, which may lead to another server: this one may have become a replica, or have a disk
+// that is full. The connection is kept if the statement has only waited too long, and while room is scarce.
+func (s *service) runByOwn(ctx context.Context, f func(sqlstore.Rows) error, statement string, args ...any) error {
+	conn, err := s.takeOwn(ctx)
+	if err != nil {
+		return judge(err, false)
+	}
+	defer s.giveOwn(conn)
+	err = s.perform(ctx, conn, f, statement, args...)
+	if refused, ok := errors.AsType[*pgconn.PgError](err); ok && !hasWaited(refused) && !s.room.Scarce() {
+		abandon(conn)
+	}
+	return judge(err, true)
 }
 
 // makeOwn returns a connection of the pool that is to renew the session. The pool makes one if all are in use.
@@ -152,18 +172,16 @@ func (s *service) swapOwn(conn *pgxpool.Conn) {
 	}
 }
 
-// resetOwn closes the connection that renews the session, unless a renewal has it. The server may not have room for
-// another, if room is scarce: then the connection has to answer before it is used.
+// resetOwn has the connection that renews the session asked whether it still stands before it is used, unless a renewal
+// has it. The connection is not closed, for it may be alive, and the Store may get no other: the server has no room, or does
+// not take the password any more, or a function of the config does not return.
 func (s *service) resetOwn() {
-	conn := s.resting()
-	if conn == nil {
-		return
+	s.lent.Add(1) // a renewal that begins meanwhile waits for the moment that this takes
+	defer s.lent.Add(-1)
+	if conn := s.resting(); conn != nil {
+		memoOn(conn).rested = time.Time{}
+		s.returnOwn(conn)
 	}
-	if !s.room.Scarce() {
-		abandon(conn)
-	}
-	memoOn(conn).rested = time.Time{}
-	s.returnOwn(conn)
 }
 
 // returnOwn gives back a connection that was taken from own, and reports whether it is kept. It goes back to the pool if

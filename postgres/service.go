@@ -181,9 +181,9 @@ func (s *service) End(ctx context.Context, session string) error {
 func (s *service) run(ctx context.Context, f func(sqlstore.Rows) error, statement string, args ...any) error {
 	switch statement {
 	case "open", "renew", "keep":
-		return s.runBy(ctx, s.takeOwn, s.giveOwn, s.losses.Note(f), statement, args...)
+		return s.runByOwn(ctx, s.losses.Note(f), statement, args...)
 	case "end":
-		return s.runBy(ctx, s.takeOwn, s.giveOwn, f, statement, args...)
+		return s.runByOwn(ctx, f, statement, args...)
 	}
 	return s.runBy(ctx, s.acquire, s.release, f, statement, args...)
 }
@@ -288,8 +288,8 @@ func (s *service) discard(conn *pgxpool.Conn) {
 	}()
 }
 
-// reset closes the connections that no call uses: a connection that was cut off without a word is not found before it
-// is used.
+// reset closes the connections of calls that no call uses: a connection that was cut off without a word is not found
+// before it is used.
 func (s *service) reset() {
 	s.resetOwn()
 	for _, conn := range s.pool.AcquireAllIdle(context.Background()) {

@@ -86,7 +86,7 @@ func (s *session) renew(ctx context.Context, f func(sqlstore.Rows) error, args [
 	return err
 }
 
-// Reset has the next request use a new connection.
+// Reset has the next call use a new connection, and the next renewal a connection that answers.
 func (s *session) Reset() { s.service.reset() }
 
 // Hear returns once the session listens. All Watches of the session share the connection, and it outlives the call.

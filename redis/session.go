@@ -13,6 +13,7 @@ import (
 	client "github.com/redis/go-redis/v9"
 
 	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/internal/handshake"
 )
 
 // A session is one member of the zset of sessions, as the process that keeps it sees it.
@@ -72,7 +73,7 @@ func (s *session) newLink() *link {
 	case dial != nil:
 		dial = s.functions.dial("Dialer", o.DialTimeout, dial)
 	case o.TLSConfig != nil:
-		dial = s.functions.dial("TLSConfig", o.DialTimeout, (&tls.Dialer{NetDialer: direct, Config: o.TLSConfig}).DialContext)
+		dial = s.functions.dial("TLSConfig", o.DialTimeout, (&tls.Dialer{NetDialer: direct, Config: handshake.Guard(s.functions.log, o.TLSConfig)}).DialContext)
 	default:
 		dial = direct.DialContext
 	}

@@ -5,9 +5,11 @@ import (
 	"crypto/tls"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -16,6 +18,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/farsync/farsync/internal/locktest"
 )
 
 // TestFailedWriteOfCredentialsIsSurvived: they are repeated on every connection. The server does nothing but answer: the fault
@@ -143,6 +147,69 @@ func TestBeforeConnectThatBlocks(t *testing.T) {
 	case <-dropped:
 	case <-time.After(time.Minute):
 		require.Fail(t, "Drop waits for it")
+	}
+}
+
+// TestTLSFunctionsKeepNobody: a function of the TLS configuration, whether that is of the options or set by BeforeConnect, that blocks, panics or
+// ends its goroutine is as a server that does not answer. The session is dropped all the same, and renewed if the function returns again.
+func TestTLSFunctionsKeepNobody(t *testing.T) {
+	authority := locktest.NewAuthority(t)
+	front := locktest.TLSFront(t, newAnswering(t), &tls.Config{Certificates: []tls.Certificate{authority.Issue(t, "localhost", time.Hour)}})
+	_, port, err := net.SplitHostPort(front)
+	require.NoError(t, err)
+	goes := make(chan struct{})
+	defer close(goes)
+	for does, what := range map[string]func(){
+		"blocks":             func() { <-goes },
+		"panics":             func() { panic("a bug") },
+		"ends its goroutine": runtime.Goexit,
+	} {
+		for _, before := range []bool{false, true} {
+			t.Run(fmt.Sprint(does, ", set by BeforeConnect: ", before), func(t *testing.T) {
+				var armed atomic.Bool
+				called := make(chan struct{}, 100)
+				config := &tls.Config{RootCAs: authority.Pool(), VerifyConnection: func(tls.ConnectionState) error {
+					if armed.Load() {
+						called <- struct{}{}
+						what()
+					}
+					return nil
+				}}
+				of := &service{servers: []string{"localhost:" + port}, log: slog.New(slog.DiscardHandler), tls: config}
+				if before {
+					of.tls = &tls.Config{}
+					of.before = func(_ context.Context, o *Options) error { o.TLS = config; return nil }
+				}
+				s := of.connect(of.wire(10 * time.Second))
+				require.NoError(t, s.Renew(t.Context(), nil))
+				breaks := func() {
+					s.mu.Lock()
+					defer s.mu.Unlock()
+					_ = s.on.Close()
+				}
+				armed.Store(true)
+				breaks()
+				<-called
+				armed.Store(false)
+				for len(called) > 0 { // of another attempt meanwhile
+					<-called
+				}
+				require.Eventually(t, func() bool { return s.Renew(t.Context(), nil) == nil }, time.Minute, time.Millisecond)
+				armed.Store(true)
+				breaks()
+				<-called
+				dropped := make(chan struct{})
+				go func() { // joined below
+					s.Drop()
+					close(dropped)
+				}()
+				select {
+				case <-dropped:
+				case <-time.After(time.Minute):
+					require.Fail(t, "Drop waits for it")
+				}
+			})
+		}
 	}
 }
 

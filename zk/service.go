@@ -16,6 +16,7 @@ import (
 
 	"github.com/farsync/farsync/driver"
 	"github.com/farsync/farsync/internal/aside"
+	"github.com/farsync/farsync/internal/handshake"
 )
 
 // A service is a driver.Service: the servers, and how to speak to them.
@@ -25,8 +26,9 @@ type service struct {
 	tls       *tls.Config
 	digest    *Digest
 	before    func(context.Context, *Options) error // the option BeforeConnect
-	hook      aside.Hook
-	acl       []client.ACL // of a queue's node and its entries
+	asked     aside.Hook                            // BeforeConnect
+	dialed    aside.Hook                            // of functions of a TLS configuration
+	acl       []client.ACL                          // of a queue's node and its entries
 	log       *slog.Logger
 }
 
@@ -55,7 +57,7 @@ func (s *service) Open(ctx context.Context, ttl time.Duration) (driver.Session, 
 // wire returns one for a session that is to have the timeout ttl.
 func (s *service) wire(ttl time.Duration) *wire {
 	if s.tls != nil {
-		return newWire(ttl, time.Second, dialTLS(s.tls)) // a handshake takes several round trips
+		return newWire(ttl, time.Second, s.dialTLS(s.tls)) // a handshake takes several round trips
 	}
 	return newWire(ttl, 100*time.Millisecond, (&net.Dialer{}).DialContext)
 }
@@ -70,7 +72,7 @@ func (s *service) prepare(ctx context.Context, w *wire) (dial dialer, user *Dige
 		digest := *s.digest
 		o.Digest = &digest
 	}
-	if err := s.hook.Call(ctx, s.log, openFor, func(ctx context.Context) error {
+	if err := s.asked.Call(ctx, s.log, openFor, func(ctx context.Context) error {
 		if err := s.before(ctx, &o); err != nil {
 			return fmt.Errorf("BeforeConnect: %w", err)
 		}
@@ -80,7 +82,7 @@ func (s *service) prepare(ctx context.Context, w *wire) (dial dialer, user *Dige
 	}
 	dial = w.dialer
 	if s.tls != nil && o.TLS != nil {
-		dial = dialTLS(o.TLS)
+		dial = s.dialTLS(o.TLS)
 	}
 	if s.digest == nil || o.Digest == nil {
 		return dial, s.digest, nil
@@ -127,10 +129,15 @@ var (
 	errMute = errors.New("TLS handshake: no answer in time")
 )
 
-// dialTLS dials with TLS.
-func dialTLS(config *tls.Config) dialer {
+// dialTLS dials with TLS. The configuration may have functions of the program, which may block or panic. A dial is not
+// waited for longer than until the deadline of its ctx.
+func (s *service) dialTLS(config *tls.Config) dialer {
+	config = handshake.Guard(s.log, config)
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
-		conn, err := (&tls.Dialer{Config: config}).DialContext(ctx, network, address)
+		deadline, _ := ctx.Deadline()
+		conn, err := aside.Connect(ctx, &s.dialed, s.log, "the TLS handshake", time.Until(deadline), func(ctx context.Context) (net.Conn, error) {
+			return (&tls.Dialer{Config: config}).DialContext(ctx, network, address)
+		})
 		switch {
 		case hungUp(err):
 			err = errPlain

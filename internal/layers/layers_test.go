@@ -58,6 +58,12 @@ var rules = []rule{
 		why:   "all that logs uses it",
 	},
 	{
+		of:    "internal/handshake",
+		ours:  []string{"internal/aside"},
+		never: slices.Concat([]string{"go.etcd.io", "google.golang.org", "github.com", "golang.org"}, testOnly),
+		why:   "drivers use it whose client connects by TLS, and package recipe, which logs, builds no TLS",
+	},
+	{
 		of:    "internal/api",
 		never: append([]string{thirdParty}, testOnly...),
 		why:   "it reads what the compiler has written of the others, and is built in the moment in which make check needs it",
@@ -147,7 +153,7 @@ var rules = []rule{
 	},
 	{
 		of:   "zk",
-		ours: []string{farsync, "recipe", "internal/beneath", "driver", "internal/aside", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible"},
+		ours: []string{farsync, "recipe", "internal/beneath", "driver", "internal/aside", "internal/handshake", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible"},
 		never: slices.Concat(
 			[]string{"go.etcd.io", "google.golang.org", "github.com/redis", "github.com/jackc", "github.com/go-sql-driver"}, etcdServer, commandLine, testOnly),
 		why: "a backend knows no other, and those who run ZooKeeper build neither etcd nor gRPC",
@@ -168,7 +174,7 @@ var rules = []rule{
 	},
 	{
 		of:   "redis",
-		ours: []string{farsync, "recipe", "internal/beneath", "driver", "internal/aside", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible"},
+		ours: []string{farsync, "recipe", "internal/beneath", "driver", "internal/aside", "internal/handshake", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible"},
 		never: slices.Concat(
 			[]string{"go.etcd.io", "google.golang.org", "github.com/go-zookeeper", "modernc.org", "github.com/jackc", "github.com/go-sql-driver"},
 			etcdServer, commandLine, testOnly),
@@ -176,7 +182,7 @@ var rules = []rule{
 	},
 	{
 		of:   "postgres",
-		ours: []string{farsync, "recipe", "internal/beneath", "driver", "internal/aside", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible", "internal/sqlstore"},
+		ours: []string{farsync, "recipe", "internal/beneath", "driver", "internal/aside", "internal/handshake", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible", "internal/sqlstore"},
 		never: slices.Concat(
 			[]string{"go.etcd.io", "google.golang.org", "github.com/go-zookeeper", "github.com/redis", "modernc.org", "github.com/go-sql-driver"},
 			etcdServer, commandLine, testOnly),
@@ -184,7 +190,7 @@ var rules = []rule{
 	},
 	{
 		of:   "mysql",
-		ours: []string{farsync, "recipe", "internal/beneath", "driver", "internal/aside", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible", "internal/sqlstore"},
+		ours: []string{farsync, "recipe", "internal/beneath", "driver", "internal/aside", "internal/handshake", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible", "internal/sqlstore"},
 		never: slices.Concat(
 			[]string{"go.etcd.io", "google.golang.org", "github.com/go-zookeeper", "github.com/redis", "modernc.org", "github.com/jackc"},
 			etcdServer, commandLine, testOnly),
@@ -231,14 +237,14 @@ var rules = []rule{
 	},
 	{
 		of:    "internal/compattest",
-		ours:  []string{farsync, "recipe", "internal/beneath", "driver", "internal/aside", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible", "etcd", "zk"},
+		ours:  []string{farsync, "recipe", "internal/beneath", "driver", "internal/aside", "internal/handshake", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible", "etcd", "zk"},
 		never: slices.Concat(etcdServer, commandLine, testOnly),
 		why:   "it is compiled with an earlier farsync too, as the programs of a user are, and uses no more than they do",
 	},
 	{
 		of: "internal/zktest",
 		ours: []string{
-			farsync, "recipe", "internal/beneath", "driver", "internal/aside", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible", "zk", "farsynctest", "embedtest", "internal/locktest",
+			farsync, "recipe", "internal/beneath", "driver", "internal/aside", "internal/handshake", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible", "zk", "farsynctest", "embedtest", "internal/locktest",
 			"internal/electiontest",
 		},
 		why: "it holds one backend's tests against real servers, and no package imports it",
@@ -254,7 +260,7 @@ var rules = []rule{
 	{
 		of: "internal/postgrestest",
 		ours: []string{
-			farsync, "recipe", "internal/beneath", "driver", "internal/aside", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible", "internal/sqlstore", "postgres", "farsynctest", "embedtest",
+			farsync, "recipe", "internal/beneath", "driver", "internal/aside", "internal/handshake", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible", "internal/sqlstore", "postgres", "farsynctest", "embedtest",
 			"internal/locktest",
 		},
 		why: "it holds one backend's tests against real servers, and no package imports it",
@@ -262,7 +268,7 @@ var rules = []rule{
 	{
 		of: "internal/mysqltest",
 		ours: []string{
-			farsync, "recipe", "internal/beneath", "driver", "internal/aside", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible", "internal/sqlstore", "mysql", "farsynctest", "embedtest",
+			farsync, "recipe", "internal/beneath", "driver", "internal/aside", "internal/handshake", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible", "internal/sqlstore", "mysql", "farsynctest", "embedtest",
 			"internal/locktest",
 		},
 		why: "it holds one backend's tests against real servers, and no package imports it",
@@ -275,7 +281,7 @@ var rules = []rule{
 	{
 		of: "internal/redistest",
 		ours: []string{
-			farsync, "recipe", "internal/beneath", "driver", "internal/aside", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible", "redis", "farsynctest", "embedtest",
+			farsync, "recipe", "internal/beneath", "driver", "internal/aside", "internal/handshake", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible", "redis", "farsynctest", "embedtest",
 			"internal/locktest",
 		},
 		why: "it holds one backend's tests against real servers, and no package imports it",
@@ -283,14 +289,14 @@ var rules = []rule{
 	{
 		of: "internal/docstest",
 		ours: append([]string{
-			farsync, "recipe", "internal/beneath", "driver", "internal/aside", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible", "etcd", "zk", "sqlite", "internal/sqlstore", "embedtest",
+			farsync, "recipe", "internal/beneath", "driver", "internal/aside", "internal/handshake", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible", "etcd", "zk", "sqlite", "internal/sqlstore", "embedtest",
 		}, ofOneMachine...),
 		why: "it runs what the documents print, and uses no more than their readers do",
 	},
 	{
 		of: "internal/torture",
 		ours: append([]string{
-			farsync, "recipe", "internal/beneath", "driver", "internal/aside", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible", "etcd", "zk", "redis", "postgres",
+			farsync, "recipe", "internal/beneath", "driver", "internal/aside", "internal/handshake", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible", "etcd", "zk", "redis", "postgres",
 			"mysql", "sqlite", "internal/sqlstore", "embedtest",
 		}, ofOneMachine...),
 		why: "it does to every store what can go wrong, from outside, and no package imports it",
@@ -323,7 +329,7 @@ var rules = []rule{
 	{
 		of: "cmd",
 		ours: append([]string{
-			farsync, "recipe", "internal/beneath", "driver", "internal/aside", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible", "etcd", "zk", "redis", "postgres",
+			farsync, "recipe", "internal/beneath", "driver", "internal/aside", "internal/handshake", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible", "etcd", "zk", "redis", "postgres",
 			"mysql", "sqlite", "internal/sqlstore", "live", "internal/deadlock",
 		}, ofOneMachine...),
 		never: slices.Concat(etcdServer, testOnly),
@@ -332,7 +338,7 @@ var rules = []rule{
 	{
 		of: "examples",
 		ours: append([]string{
-			farsync, "recipe", "internal/beneath", "driver", "internal/aside", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible", "etcd", "zk", "sqlite", "internal/sqlstore", "embedtest", "live", "internal/deadlock",
+			farsync, "recipe", "internal/beneath", "driver", "internal/aside", "internal/handshake", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible", "etcd", "zk", "sqlite", "internal/sqlstore", "embedtest", "live", "internal/deadlock",
 		}, ofOneMachine...),
 		why: "an example shows what its reader can do too",
 	},

@@ -29,7 +29,7 @@ import (
 func TestTablesOfAnotherVersionAreNamed(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t)
-	for _, change := range []string{"DROP PROCEDURE farsync_primary", "DROP PROCEDURE farsync_open_8", "DROP TABLE farsync_entries, farsync_sessions"} {
+	for _, change := range []string{"DROP PROCEDURE farsync_primary", "DROP PROCEDURE farsync_open_9", "DROP TABLE farsync_entries, farsync_sessions"} {
 		d.exec(t, change)
 		_, err := mysql.Open(within(t, soon), d.dsn(), nil)
 		require.ErrorContains(t, err, "in a program by Migrate", change)
@@ -97,13 +97,12 @@ func TestTLS(t *testing.T) {
 }
 
 // secured returns a server of its own that proves that it is localhost, and trusts clients of the same authority.
-func secured(t *testing.T, authority locktest.Authority) server {
+func secured(t *testing.T, authority locktest.Authority, settings ...embedtest.Option) server {
 	dir := t.TempDir()
 	require.NoError(t, os.Chmod(filepath.Dir(dir), 0o711)) //nolint:gosec // the server runs as another user
 	pair := authority.Issue(t, "localhost", time.Hour)
 	key, err := x509.MarshalPKCS8PrivateKey(pair.PrivateKey)
 	require.NoError(t, err)
-	var settings []embedtest.Option
 	for setting, text := range map[string][]byte{
 		"ssl-ca":   authority.Text(),
 		"ssl-cert": pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: pair.Certificate[0]}),

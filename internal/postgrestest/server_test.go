@@ -2,6 +2,8 @@ package postgrestest_test
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -67,6 +69,36 @@ func TestOpenSaysWhatIsWrong(t *testing.T) {
 	}), nil)
 	require.ErrorIs(t, err, farsync.ErrUnavailable, "it may be promoted")
 	require.ErrorContains(t, err, "the server is read-only, as a replica is")
+}
+
+// TestServerThatBecomesReadOnly: the server keeps its connections, if it is not restarted. A connection by which it has refused a renewal is
+// not used again, for the next may lead to the primary.
+func TestServerThatBecomesReadOnly(t *testing.T) {
+	t.Parallel()
+	d := newServer(t)
+	config := d.config(t)
+	config.ConnConfig.RuntimeParams["application_name"] = "renews"
+	service, err := postgres.NewService(config, d.options(0))
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, service.Close()) })
+	in, err := service.Open(within(t, soon), time.Hour)
+	require.NoError(t, err)
+	t.Cleanup(in.Drop)
+	// The server reads its settings anew a moment after it was told to, and a session before its next statement.
+	renewsUntil := func(is func(error) bool) {
+		require.Eventually(t, func() bool { return is(in.Renew(within(t, soon), nil)) }, soon, time.Millisecond)
+	}
+	renewsUntil(func(err error) bool { return err == nil })
+	by := on[int](t, d.server, "SELECT pid FROM pg_stat_activity WHERE application_name = 'renews' AND query LIKE '%farsync_renew(%'")
+	set(t, d.server, "default_transaction_read_only = on")
+	renewsUntil(func(err error) bool {
+		return err != nil && strings.Contains(err.Error(), "the server is read-only, as a replica is")
+	})
+	set(t, d.server, "default_transaction_read_only = off")
+	renewsUntil(func(err error) bool { return err == nil })
+	require.Eventually(t, func() bool {
+		return !on[bool](t, d.server, fmt.Sprintf("SELECT EXISTS (SELECT 1 FROM pg_stat_activity WHERE pid = %d)", by))
+	}, soon, time.Millisecond)
 }
 
 func TestMisuseOfEveryStore(t *testing.T) {
