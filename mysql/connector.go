@@ -127,18 +127,17 @@ func (c connector) connect(ctx context.Context) (dbdriver.Conn, error) {
 	return aside.Connect(ctx, c.dialed, c.log, "the attempt to connect", c.bound, to.Connect)
 }
 
-// prepare returns what the next connection is to be made with.
+// prepare returns what the next connection is to be made with. A BeforeConnect that is late may change its copy for as
+// long as it likes: nobody uses the copy then.
 func (c connector) prepare(ctx context.Context) (*mysql.Config, error) {
 	config := c.config.Clone()
 	if c.rests != nil {
 		config.Params["wait_timeout"] = strconv.FormatInt(int64(c.rests().Seconds()), 10)
 	}
 	if c.before != nil {
-		with := config.Clone() // who is late may change it for as long as it likes
-		if err := c.asked.Call(ctx, c.log, c.bound, func(ctx context.Context) error { return c.before(ctx, with) }); err != nil {
+		if err := c.asked.Call(ctx, c.log, c.bound, func(ctx context.Context) error { return c.before(ctx, config) }); err != nil {
 			return nil, err
 		}
-		config = with
 	}
 	// What the names of the DSN stand for was looked up when the DSN was read.
 	config.TLSConfig, config.ServerPubKey = "", ""

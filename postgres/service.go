@@ -169,7 +169,7 @@ func (s *service) Open(ctx context.Context, ttl time.Duration) (driver.Session, 
 // is open now.
 func (s *service) End(ctx context.Context, session string) error {
 	return sqlstore.End(budgeted(ctx), func(ctx context.Context, f func(sqlstore.Rows) error, statement string, args ...any) error {
-		err := s.runBy(ctx, s.acquire, s.release, f, statement, args...)
+		err := s.runAmongCalls(ctx, f, statement, args...)
 		if err == nil && ctx.Err() != nil {
 			err = errUnconfirmed // as Write of a session
 		}
@@ -185,19 +185,16 @@ func (s *service) run(ctx context.Context, f func(sqlstore.Rows) error, statemen
 	case "end":
 		return s.runByOwn(ctx, f, statement, args...)
 	}
-	return s.runBy(ctx, s.acquire, s.release, f, statement, args...)
+	return s.runAmongCalls(ctx, f, statement, args...)
 }
 
-// runBy is run on a connection that is acquired and released so.
-func (s *service) runBy(
-	ctx context.Context, acquire func(context.Context) (*pgxpool.Conn, error), release func(*pgxpool.Conn),
-	f func(sqlstore.Rows) error, statement string, args ...any,
-) error {
-	conn, err := acquire(ctx)
+// runAmongCalls runs a statement on a connection of the calls.
+func (s *service) runAmongCalls(ctx context.Context, f func(sqlstore.Rows) error, statement string, args ...any) error {
+	conn, err := s.acquire(ctx)
 	if err != nil {
 		return judge(err, false)
 	}
-	defer release(conn)
+	defer s.release(conn)
 	return judge(s.perform(ctx, conn, f, statement, args...), true)
 }
 

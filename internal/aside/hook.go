@@ -18,6 +18,17 @@ func NotePanic(log *slog.Logger, function string, value any) {
 	log.Error("a function of the program has panicked", "function", function, "cause", fmt.Sprint(value), "stack", string(debug.Stack()))
 }
 
+// Safely calls a function of the program. If it panics, that is logged, and is its error.
+func Safely(log *slog.Logger, function string, f func() error) (err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			NotePanic(log, function, cause)
+			err = fmt.Errorf("%s has panicked: %v", function, cause)
+		}
+	}()
+	return f()
+}
+
 // ErrLate is the error of a function that has not returned in time. It may yet use what it was given.
 var ErrLate = errors.New("has not returned in time")
 
@@ -60,16 +71,12 @@ func (h *Hook) CallAs(ctx context.Context, log *slog.Logger, function string, mo
 	go func() {             // it ends with f
 		err := fmt.Errorf("%s has ended its goroutine", function)
 		defer func() {
-			if cause := recover(); cause != nil {
-				NotePanic(log, function, cause)
-				err = fmt.Errorf("%s has panicked: %v", function, cause)
-			}
 			done <- err
 			if !settled.CompareAndSwap(false, true) {
 				h.late.Add(-1)
 			}
 		}()
-		err = f(ctx)
+		err = Safely(log, function, func() error { return f(ctx) })
 	}()
 	select {
 	case err := <-done:

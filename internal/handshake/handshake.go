@@ -9,9 +9,8 @@ import (
 	"github.com/farsync/farsync/internal/aside"
 )
 
-// Guard returns a copy of a configuration, or nil for nil, by which a function of the program that panics fails its
-// handshake. The client closes a connection whose handshake has failed: a panic that goes through the client would leave
-// the connection open.
+// Guard returns a copy of a TLS configuration, or nil for nil. Where a function of the copy panics, the handshake fails,
+// and the client closes the connection. A panic that went through the client would leave the connection open.
 func Guard(log *slog.Logger, c *tls.Config) *tls.Config {
 	c = c.Clone()
 	if c == nil {
