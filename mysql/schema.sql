@@ -69,8 +69,8 @@ BEGIN
 END //
 
 -- Fails where a table is not in InnoDB. Aria and MyISAM lock no row, and take no step back, so two could hold; no other engine was tried. MariaDB
--- with enforce_storage_engine makes the tables in another engine without a word, and a person may convert them. Each table is asked for by its name, for which
--- MariaDB reads no other table of the database. A table that is locked may be asked for.
+-- with enforce_storage_engine makes the tables in another engine without a word, and a person may convert them. Each table is asked for by its
+-- name, so MariaDB reads no other table of the database. What is asked for waits for no lock on the table.
 CREATE PROCEDURE IF NOT EXISTS farsync_engines()
 SQL SECURITY INVOKER READS SQL DATA
 BEGIN

@@ -1,7 +1,7 @@
 -- The history of the database is that of the server, which ends when it is restarted or another is asked, and that of
 -- the table, which ends when a backup is restored in its place. Every role may ask for both. Behind it are the settings
 -- by which the server, its machine or its replica may lose what was confirmed, or nothing. An UNLOGGED table is empty after
--- a crash of the server, and is not at a replica.
+-- a crash of the server, and at a replica that is promoted.
 -- name: history
 extract(epoch FROM pg_postmaster_start_time()) || ' ' || coalesce(pg_relation_filenode('farsync_entries'), 0),
 concat_ws(', ', CASE WHEN current_setting('fsync') = 'off' THEN 'fsync = off' END,

@@ -138,16 +138,13 @@ func TestBeforeConnectThatBlocks(t *testing.T) {
 	blocks.Store(true)
 	require.NoError(t, (*current.Load()).Close())
 	<-stands
-	dropped := make(chan struct{})
-	go func() { // joined below
-		s.Drop()
-		close(dropped)
-	}()
-	select {
-	case <-dropped:
-	case <-time.After(time.Minute):
-		require.Fail(t, "Drop waits for it")
-	}
+	drops(t, s)
+}
+
+// drops drops a session, which has to return.
+func drops(t *testing.T, s *session) {
+	t.Helper()
+	require.NoError(t, locktest.Returns(t, locktest.Soon, "Drop", func() error { s.Drop(); return nil }))
 }
 
 // TestTLSFunctionsKeepNobody: a function of the TLS configuration, whether that is of the options or set by BeforeConnect, that blocks, panics or
@@ -198,16 +195,7 @@ func TestTLSFunctionsKeepNobody(t *testing.T) {
 				armed.Store(true)
 				breaks()
 				<-called
-				dropped := make(chan struct{})
-				go func() { // joined below
-					s.Drop()
-					close(dropped)
-				}()
-				select {
-				case <-dropped:
-				case <-time.After(time.Minute):
-					require.Fail(t, "Drop waits for it")
-				}
+				drops(t, s)
 			})
 		}
 	}

@@ -80,7 +80,7 @@ func TestHandshakeThatPanicsLeavesNoConnection(t *testing.T) {
 	require.Zero(t, open.Load())
 }
 
-// A counted connection counts those that are open.
+// A counted connection is one of the open connections until it is closed.
 type counted struct {
 	net.Conn
 	open   *atomic.Int64

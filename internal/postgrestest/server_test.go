@@ -71,8 +71,8 @@ func TestOpenSaysWhatIsWrong(t *testing.T) {
 	require.ErrorContains(t, err, "the server is read-only, as a replica is")
 }
 
-// TestServerThatBecomesReadOnly: the server keeps its connections, if it is not restarted. A connection by which it has refused a renewal is
-// not used again, for the next may lead to the primary.
+// TestServerThatBecomesReadOnly: a server that is not restarted keeps its connections. Once the server has refused a renewal, the Store renews by
+// another connection, which may lead to the primary.
 func TestServerThatBecomesReadOnly(t *testing.T) {
 	t.Parallel()
 	d := newServer(t)
