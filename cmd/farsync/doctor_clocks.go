@@ -33,7 +33,8 @@ func (d *doctor) clocks(members []location.Member) {
 	}
 }
 
-// clock compares the clock of a server with the clock of this host.
+// clock compares the clock of a server with the clock of this host. They agree as far as can be known where they differ
+// by less than the doubt: an answer that takes long leaves more of it.
 func (d *doctor) clock(m location.Member) {
 	is := "ahead of"
 	if m.Ahead < 0 {
@@ -41,6 +42,10 @@ func (d *doctor) clock(m location.Member) {
 	}
 	if m.Ahead.Abs() > clocksApart+m.Doubt {
 		d.wrong("clock", "that of %s is %v %s this host's: times are shown wrong, and jobs of cron are not started together", m.Host, rounded(m.Ahead.Abs()), is)
+		return
+	}
+	if m.Ahead.Abs() <= m.Doubt {
+		d.well("clock", "that of %s and this host's agree, give or take %v", m.Host, rounded(m.Doubt))
 		return
 	}
 	d.well("clock", "that of %s is %v %s this host's, give or take %v", m.Host, rounded(m.Ahead.Abs()), is, rounded(m.Doubt))

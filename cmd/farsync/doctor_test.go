@@ -258,7 +258,7 @@ func TestDoctorFindsFaultsOfMembers(t *testing.T) {
 	require.Equal(t, codeNothing, p.code(t))
 	require.Regexp(t, `that of `+late+` is (1h0m|59m5)\S+ behind this host's`, p.out.String())
 	require.Regexp(t, `that of `+hosts[silent]+` is (1h0m|59m5)\S+ ahead of that of `+late, p.out.String())
-	require.Contains(t, p.out.String(), `{"check":"clock","ok":true,"text":"that of `+hosts[silent]+` is `)
+	require.Contains(t, p.out.String(), `{"check":"clock","ok":true,"text":"that of `+hosts[silent]+` `)
 	cluster.Member(silent).Pause()
 	finds(t, store, hosts[silent]+" does not answer")
 }
@@ -287,7 +287,7 @@ func TestDoctorComparesTheClockOfZooKeepersLeader(t *testing.T) {
 	p := start(t, patient(store), "doctor")
 	p.code(t)
 	require.Contains(t, p.out.String(), "ok  clock: "+server.Endpoint()+" does not say what time it is\n")
-	require.Contains(t, p.out.String(), "ok  clock: that of ZooKeeper's leader is ")
+	require.Contains(t, p.out.String(), "ok  clock: that of ZooKeeper's leader ")
 	require.NoError(t, server.StepClock(-time.Hour))
 	finds(t, store, "clock: that of ZooKeeper's leader is ")
 }
