@@ -24,7 +24,7 @@ import (
 func TestMisuse(t *testing.T) {
 	server, conn := begin(t)
 	require.NoError(t, conn.AddAuth("digest", []byte("user:"+locktest.Secret)))
-	// Without a ctx, it is the first attempt that has to find out what is wrong with a certificate, and it has two seconds.
+	// Without a ctx, it is the first attempt that has to find out what is wrong with a certificate, and it has five seconds.
 	withoutCtx := suite.More(t, suite.ZooKeeper)
 	locktest.RunInputs(t, slices.Concat(
 		wrongServers(t), wrongTLS(t, server, withoutCtx), wrongOptions(), wrongUsers(t, server, conn), missingRights(t, server, conn),
@@ -42,7 +42,10 @@ const opens = "farsync: open ZooKeeper: "
 
 // opening returns an Open that must fail.
 func opening(servers []string, options zk.Options) func(*testing.T, context.Context, *slog.Logger) error {
-	return func(_ *testing.T, ctx context.Context, log *slog.Logger) error {
+	return func(t *testing.T, ctx context.Context, log *slog.Logger) error {
+		if _, limited := ctx.Deadline(); !limited {
+			suite.Timed(t, 200*time.Millisecond) // Open finds the cause within its own time, or names none
+		}
 		options := options
 		options.Logger = log
 		store, err := zk.Open(ctx, servers, &options)
@@ -86,11 +89,12 @@ func wrongServers(t *testing.T) (list []locktest.Input) {
 
 func wrongTLS(t *testing.T, plain string, withoutCtx bool) (list []locktest.Input) {
 	right, wrong := locktest.Secure(t, plain)
+	long := farsync.Options{TTL: time.Hour} // an attempt may take a sixth of it: the first has all the time that Open has
 	with := func(config *tls.Config) zk.Options {
 		if config == nil {
-			return zk.Options{}
+			return zk.Options{Options: long}
 		}
-		return zk.Options{TLS: config, Digest: &zk.Digest{User: "user", Password: locktest.Secret}}
+		return zk.Options{Options: long, TLS: config, Digest: &zk.Digest{User: "user", Password: locktest.Secret}}
 	}
 	for _, row := range right {
 		options := with(row.TLS)
