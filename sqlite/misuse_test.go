@@ -15,6 +15,7 @@ import (
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/internal/locktest"
 	"github.com/farsync/farsync/internal/deaf"
 	"github.com/farsync/farsync/internal/machine"
 	"github.com/farsync/farsync/internal/suite"
@@ -180,4 +181,14 @@ func TestSync(t *testing.T) {
 		require.NoError(t, in.file.db.QueryRow("PRAGMA synchronous").Scan(&is))
 		require.Equal(t, want, is)
 	}
+}
+
+// TestEmptyID: see RunEmptyID.
+func TestEmptyID(t *testing.T) {
+	t.Parallel()
+	file := newFile(t)
+	store, admin := newStore(t, file, ttl(time.Minute)), newOperator(t, file)
+	locktest.RunEmptyID(t, store, "/empty", func(queue, kind string) {
+		admin.exec(t, "INSERT INTO farsync_entries (id, queue, kind) VALUES ('', ?, ?)", queue, kind)
+	}, func() { admin.exec(t, "DELETE FROM farsync_entries WHERE id = ''") })
 }

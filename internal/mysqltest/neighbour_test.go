@@ -141,6 +141,18 @@ func TestNeighbourWhoSetsRevisions(t *testing.T) {
 	locktest.RunSetRevisions(t, store, "/mine", set)
 }
 
+// TestNeighbourWhoWritesAnEmptyID: see RunEmptyID. To this database an ID of blanks is the same.
+func TestNeighbourWhoWritesAnEmptyID(t *testing.T) {
+	t.Parallel()
+	for _, id := range []string{"", "  "} {
+		d := newDatabase(t)
+		n := d.neighbour(t, "SELECT, INSERT, DELETE ON "+d.name+".*")
+		locktest.RunEmptyID(t, d.open(t, ttl(time.Minute)), "/empty", func(queue, kind string) {
+			require.NoError(t, n.try(t, "INSERT INTO "+d.name+".farsync_entries (id, queue, kind, revision) VALUES (?, ?, ?, 1)", id, queue, kind))
+		}, func() { require.NoError(t, n.try(t, "DELETE FROM "+d.name+".farsync_entries WHERE id = ?", id)) })
+	}
+}
+
 // TestNeighbourWhoMayKill connections costs their Store new ones, and no lock. So may all of the same user, without any right, and nobody else.
 func TestNeighbourWhoMayKill(t *testing.T) {
 	t.Parallel()

@@ -168,6 +168,16 @@ func TestNeighbourWhoSetsRevisions(t *testing.T) {
 	locktest.RunSetRevisions(t, store, "/mine", set)
 }
 
+// TestNeighbourWhoWritesAnEmptyID: see RunEmptyID.
+func TestNeighbourWhoWritesAnEmptyID(t *testing.T) {
+	t.Parallel()
+	d := newServer(t)
+	n := d.neighbour(t, "writer", "SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public", "EXECUTE ON ALL FUNCTIONS IN SCHEMA public")
+	locktest.RunEmptyID(t, d.open(t, time.Minute), "/empty", func(queue, kind string) {
+		require.NoError(t, n.try(t, "INSERT INTO farsync_entries (id, queue, kind) VALUES ('', $1, $2)", queue, kind))
+	}, func() { require.NoError(t, n.try(t, "DELETE FROM farsync_entries WHERE id = ''")) })
+}
+
 // TestNeighbourWhoMayChangeWhatRuns counts as an operator: each of these rights is enough to have what Stores do
 // changed.
 func TestNeighbourWhoMayChangeWhatRuns(t *testing.T) {

@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -43,19 +44,31 @@ func (s *Session) ahead(
 	return view(e, list, limit)
 }
 
+// isRegister reports whether a row is the register, which the statements show as an entry without ID. Another program may
+// have written an entry whose ID is empty: that has a revision, or a kind, or a session.
+func isRegister(e driver.Entry) bool {
+	return e.ID == "" && e.Kind == driver.Foreign && e.Revision == 0 && e.Session == ""
+}
+
 // view makes a View of what ahead returns. Only if All is true has it counted what is ahead, and can tell Watch how far
 // ahead each entry is.
+//
+// The statements put IDs that are empty, or blank on a database that takes no notice of blanks, ahead of all others. Such an
+// entry belongs where its revision says.
 func view(e driver.Entry, list []driver.Entry, limit int) (driver.View, error) {
 	v := driver.View{Self: e}
-	if len(list) > 0 && list[0].ID == "" {
-		v.Register = driver.Register{Value: string(list[0].Value), Version: list[0].Version}
-		list = list[1:]
+	if at := slices.IndexFunc(list, isRegister); at >= 0 {
+		v.Register = driver.Register{Value: string(list[at].Value), Version: list[at].Version}
+		list = without(list, at)
 	}
+	slices.SortStableFunc(list, func(a, b driver.Entry) int { return cmp.Compare(b.Revision, a.Revision) })
 	if e.ID != "" {
-		if len(list) == 0 || list[0].ID != e.ID { // another program has moved it to another queue
+		at := slices.IndexFunc(list, func(other driver.Entry) bool { return other.ID == e.ID })
+		if at < 0 { // another program has moved it to another queue
 			return driver.View{}, driver.ErrGone
 		}
-		v.Self, list = list[0], list[1:]
+		v.Self = list[at]
+		list = without(list, at)
 	}
 	if v.Self.Kind != driver.Permit {
 		v.Register = driver.Register{}
@@ -69,4 +82,12 @@ func view(e driver.Entry, list []driver.Entry, limit int) (driver.View, error) {
 		}
 	}
 	return v, nil
+}
+
+// without returns a list without one entry, which is the first in all lists but odd ones.
+func without(list []driver.Entry, at int) []driver.Entry {
+	if at == 0 {
+		return list[1:]
+	}
+	return slices.Delete(list, at, at+1)
 }

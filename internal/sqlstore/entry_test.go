@@ -57,7 +57,12 @@ func listed(ids ...string) (list []driver.Entry) {
 }
 
 func TestView(t *testing.T) {
-	size := driver.Entry{Value: []byte("3 3"), Version: 4}
+	size := driver.Entry{Kind: driver.Foreign, Value: []byte("3 3"), Version: 4}
+	at := func(id string, revision int64) driver.Entry {
+		e := entry(id, driver.Permit)
+		e.Revision = revision
+		return e
+	}
 	for _, row := range []struct {
 		name  string
 		of    string
@@ -72,6 +77,12 @@ func TestView(t *testing.T) {
 		{"of a newcomer", "", listed("c", "b", "a"), 2, driver.View{Entries: listed("b", "c")}},
 		{"with a register", "c", append([]driver.Entry{size}, listed("c", "b")...), 2, driver.View{
 			Self: entry("c", driver.Permit), All: true, Entries: listed("b"), Register: driver.Register{Value: "3 3", Version: 4},
+		}},
+		{"with an entry without ID, which another program has written", "c", []driver.Entry{at("", 2), size, at("c", 3), at("a", 1)}, 2, driver.View{
+			Self: at("c", 3), All: true, Entries: []driver.Entry{at("a", 1), at("", 2)}, Register: driver.Register{Value: "3 3", Version: 4},
+		}},
+		{"with a blank ID, and no register", "c", []driver.Entry{at(" ", 2), at("c", 3)}, 2, driver.View{
+			Self: at("c", 3), All: true, Entries: []driver.Entry{at(" ", 2)},
 		}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
