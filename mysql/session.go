@@ -19,7 +19,7 @@ type session struct {
 func newSession(s *service, ttl time.Duration) *session {
 	in := &session{service: s}
 	in.Session = sqlstore.NewSession(in, ttl)
-	in.Joins = s.joins
+	in.Joins, in.Pads = s.joins, true // ascii_bin is a collation with PAD SPACE
 	in.run.Go(func() { in.Poll(in.Life) })
 	return in
 }

@@ -107,7 +107,7 @@ CREATE OR REPLACE FUNCTION farsync_size(of_queue text) RETURNS bigint LANGUAGE s
 $$;
 
 -- Whether units that stand at a revision of a queue fit beside all that is ahead. It reads no further than to where the units end, and shows
--- what it has read. If they do not fit, leaving has those of which some may just be being deleted, where the units would fit without them.
+-- what it has read. A permit of fewer units than 1, which no Store asks for, takes none. If they do not fit, leaving has those of which some may just be being deleted, where the units would fit without them.
 CREATE OR REPLACE FUNCTION farsync_fits(
   of_queue text, at_revision bigint, of_units bigint, OUT fits boolean, OUT ahead text[], OUT leaving text[]
 ) LANGUAGE plpgsql STABLE AS $$
@@ -128,11 +128,11 @@ BEGIN
       spare := room;
     END IF;
     ahead := ahead || other.id;
-    room := CASE WHEN other.kind = 'permit' AND other.units <= room THEN room - other.units END;
+    room := CASE WHEN other.kind = 'permit' AND other.units <= room THEN room - greatest(other.units, 0) END;
     IF other.leaves THEN
       leaving := leaving || other.id;
     ELSE
-      spare := CASE WHEN other.kind = 'permit' AND other.units <= spare THEN spare - other.units END;
+      spare := CASE WHEN other.kind = 'permit' AND other.units <= spare THEN spare - greatest(other.units, 0) END;
     END IF;
     IF (of_units <= spare) IS NOT TRUE AND (of_units <= room) IS NOT TRUE THEN
       leaving := '{}';
@@ -167,7 +167,7 @@ BEGIN
   LOOP
     IF other.revision > at_revision AND NOT passed THEN
       passed := true;
-      before := CASE WHEN of_units <= before THEN before - of_units END;
+      before := CASE WHEN of_units <= before THEN before - greatest(of_units, 0) END;
     END IF;
     stays := true;
     IF other.leaves THEN
@@ -179,9 +179,9 @@ BEGIN
     IF passed AND fits AND (other.units <= before) IS NOT TRUE THEN
       PERFORM farsync_tell(other.session, other.id);
     END IF;
-    before := CASE WHEN other.units <= before THEN before - other.units END;
+    before := CASE WHEN other.units <= before THEN before - greatest(other.units, 0) END;
     CONTINUE WHEN NOT stays;
-    room := CASE WHEN other.units <= room THEN room - other.units END;
+    room := CASE WHEN other.units <= room THEN room - greatest(other.units, 0) END;
     head := false;
   END LOOP;
 END
@@ -335,7 +335,7 @@ BEGIN
     ) entries WINDOW line AS (PARTITION BY queue ORDER BY revision)
   ) behind WHERE behind.stands AND NOT behind.ahead_stands AND behind.kind <> 'permit';
   PERFORM farsync_let_in(g.queue, g.revision, g.units) FROM (
-    SELECT queue, min(revision) AS revision, CASE WHEN bool_and(kind = 'permit') THEN least(sum(units), 9223372036854775807)::bigint END AS units
+    SELECT queue, min(revision) AS revision, CASE WHEN bool_and(kind = 'permit') THEN least(sum(greatest(units, 0)), 9223372036854775807)::bigint END AS units
     FROM gone GROUP BY queue) g
     WHERE EXISTS (SELECT 1 FROM farsync_entries e WHERE e.queue = g.queue AND e.kind = 'permit');
   PERFORM farsync_tell(s.id, g.id) FROM gone g JOIN farsync_sessions s ON s.id = g.session;

@@ -80,11 +80,6 @@ func (q Queue) listing(ctx context.Context, list []driver.Entry, silent bool) (l
 	if len(list) == 0 {
 		return l, nil
 	}
-	for i := range list {
-		if list[i].Units < 1 {
-			list[i].Kind, list[i].Units = driver.Foreign, 1 // no client asks for none: another program has written it
-		}
-	}
 	if list[0].Kind == driver.Permit {
 		if l.Size, l.Odd, err = q.size(ctx); err != nil {
 			return Listing{}, err
@@ -92,7 +87,6 @@ func (q Queue) listing(ctx context.Context, list []driver.Entry, silent bool) (l
 	}
 	switch {
 	case silent:
-		return l, nil
 	case l.Odd != nil:
 		l.Held = slices.IndexFunc(list, func(e driver.Entry) bool { return e.Kind != driver.Permit })
 		if l.Held < 0 {
@@ -100,6 +94,11 @@ func (q Queue) listing(ctx context.Context, list []driver.Entry, silent bool) (l
 		}
 	default:
 		l.Held, l.Odd = heldIn(list, max(l.Size, 1))
+	}
+	for i := range list {
+		if list[i].Units < 1 {
+			list[i].Kind, list[i].Units = driver.Foreign, 1 // no client asks for none: another program has written it
+		}
 	}
 	for i := range list[:l.Held] {
 		list[i].Turn = wordsOf(list[i]).turn

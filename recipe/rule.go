@@ -83,7 +83,7 @@ func (r rule) crowd(e driver.Entry, ahead []driver.Entry) []driver.Entry {
 		if other.Units > room {
 			return near
 		}
-		room -= other.Units
+		room -= max(other.Units, 0) // a permit of fewer units than 1, which another program has written, takes none
 	}
 	return nil
 }
@@ -92,7 +92,7 @@ func (r rule) crowd(e driver.Entry, ahead []driver.Entry) []driver.Entry {
 func (r rule) left(e driver.Entry, ahead []driver.Entry) int64 {
 	free := r.size - e.Units
 	for _, other := range ahead {
-		free -= min(other.Units, free)
+		free -= min(max(other.Units, 0), free)
 	}
 	return free
 }

@@ -15,8 +15,8 @@ import (
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/driver"
-	"github.com/farsync/farsync/internal/locktest"
 	"github.com/farsync/farsync/internal/deaf"
+	"github.com/farsync/farsync/internal/locktest"
 	"github.com/farsync/farsync/internal/machine"
 	"github.com/farsync/farsync/internal/suite"
 )
@@ -191,4 +191,15 @@ func TestEmptyID(t *testing.T) {
 	locktest.RunEmptyID(t, store, "/empty", func(queue, kind string) {
 		admin.exec(t, "INSERT INTO farsync_entries (id, queue, kind) VALUES ('', ?, ?)", queue, kind)
 	}, func() { admin.exec(t, "DELETE FROM farsync_entries WHERE id = ''") })
+}
+
+// TestPermitsOfNoUnits: see RunNoUnits.
+func TestPermitsOfNoUnits(t *testing.T) {
+	t.Parallel()
+	file := newFile(t)
+	store, admin := newStore(t, file, ttl(time.Minute)), newOperator(t, file)
+	locktest.RunNoUnits(t, store, "/none", func(queue string, units int) {
+		e := admin.foreign(t, queue, "other")
+		admin.exec(t, "UPDATE farsync_entries SET kind = 'permit', units = ? WHERE id = ?", units, e.ID)
+	})
 }

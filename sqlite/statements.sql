@@ -36,7 +36,7 @@ INSERT INTO farsync_told
   granted (queue, revision, room) AS (
     SELECT queue, 0, CAST(substr(value, instr(value, ' ') + 1) AS INTEGER) FROM farsync_registers WHERE queue IN (SELECT queue FROM freed)
     UNION ALL
-    SELECT g.queue, e.revision, g.room - e.units FROM granted g JOIN farsync_entries e ON e.revision = (
+    SELECT g.queue, e.revision, g.room - max(e.units, 0) FROM granted g JOIN farsync_entries e ON e.revision = (
       SELECT min(revision) FROM farsync_entries WHERE queue = g.queue AND revision > g.revision)
     WHERE e.kind = 'permit' AND e.units <= g.room)
   SELECT e.session, e.id FROM freed f JOIN granted g ON g.queue = f.queue AND g.revision > f.first
@@ -122,10 +122,11 @@ SELECT * FROM (
 
 -- part: granted
 -- The permits of the queue ?3 that are granted, the oldest while all units fit, with the units that are left. The first row stands for the size.
+-- A permit of fewer units than 1, which no Store asks for, takes none.
 WITH RECURSIVE granted (revision, room) AS (
   SELECT 0, CAST(substr(value, instr(value, ' ') + 1) AS INTEGER) FROM farsync_registers WHERE queue = ?3
   UNION ALL
-  SELECT e.revision, g.room - e.units FROM granted g JOIN farsync_entries e ON e.revision = (
+  SELECT e.revision, g.room - max(e.units, 0) FROM granted g JOIN farsync_entries e ON e.revision = (
     SELECT min(revision) FROM farsync_entries WHERE queue = ?3 AND revision > g.revision)
   WHERE e.kind = 'permit' AND e.units <= g.room)
 

@@ -153,6 +153,44 @@ func TestNeighbourWhoWritesAnEmptyID(t *testing.T) {
 	}
 }
 
+// TestNeighbourWhoWritesPermitsOfNoUnits: see RunNoUnits.
+func TestNeighbourWhoWritesPermitsOfNoUnits(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
+	locktest.RunNoUnits(t, d.open(t, ttl(time.Minute)), "/none", func(queue string, units int) {
+		e := d.foreign(t, queue)
+		d.exec(t, "UPDATE farsync_entries SET kind = 'permit', units = ? WHERE id = ?", units, e.ID)
+	})
+}
+
+// TestPathWithBlanks: to this database a path with blanks behind it is the path. Whoever stands there is shown, and is waited for, and a holder
+// whose entry has been moved there has not been moved.
+func TestPathWithBlanks(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
+	store := d.open(t, ttl(time.Minute))
+	lease := lock(t, store, "/blanks")
+	require.EqualValues(t, 1, d.exec(t, "UPDATE farsync_entries SET queue = '/blanks  '"))
+	shown := func() (list []farsync.Participant) {
+		for lock, odd := range store.Survey(within(t, soon), "/") {
+			require.NoError(t, odd)
+			require.Equal(t, "/blanks", lock.Path)
+			list = lock.Participants
+		}
+		return list
+	}
+	require.Len(t, shown(), 1)
+	require.Equal(t, lease.Token(), shown()[0].Token)
+	other := d.foreign(t, "/blanks ")
+	require.Len(t, shown(), 2)
+	require.NoError(t, lease.Release())
+	_, err := farsync.NewMutex(store, "/blanks").TryLock(within(t, soon))
+	require.ErrorIs(t, err, farsync.ErrLocked)
+	require.Equal(t, other.ID, shown()[0].ID)
+	d.delete(t, other)
+	require.NoError(t, lock(t, store, "/blanks").Release())
+}
+
 // TestNeighbourWhoMayKill connections costs their Store new ones, and no lock. So may all of the same user, without any right, and nobody else.
 func TestNeighbourWhoMayKill(t *testing.T) {
 	t.Parallel()

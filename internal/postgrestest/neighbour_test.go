@@ -178,6 +178,16 @@ func TestNeighbourWhoWritesAnEmptyID(t *testing.T) {
 	}, func() { require.NoError(t, n.try(t, "DELETE FROM farsync_entries WHERE id = ''")) })
 }
 
+// TestNeighbourWhoWritesPermitsOfNoUnits: see RunNoUnits.
+func TestNeighbourWhoWritesPermitsOfNoUnits(t *testing.T) {
+	t.Parallel()
+	d := newServer(t)
+	locktest.RunNoUnits(t, d.open(t, time.Minute), "/none", func(queue string, units int) {
+		e := d.foreign(t, queue, "other")
+		d.exec(t, "UPDATE farsync_entries SET kind = 'permit', units = $1 WHERE id = $2", units, e.ID)
+	})
+}
+
 // TestNeighbourWhoMayChangeWhatRuns counts as an operator: each of these rights is enough to have what Stores do
 // changed.
 func TestNeighbourWhoMayChangeWhatRuns(t *testing.T) {

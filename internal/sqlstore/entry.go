@@ -22,6 +22,16 @@ func scanEntry(rows Rows) (e driver.Entry, err error) {
 	return e, err
 }
 
+// scan is scanEntry. Where the database takes no notice of blanks, a queue that another program has written with some behind
+// its path is the queue of the path.
+func (s *Session) scan(rows Rows) (driver.Entry, error) {
+	e, err := scanEntry(rows)
+	if s.Pads {
+		e.Queue = strings.TrimRight(e.Queue, " ")
+	}
+	return e, err
+}
+
 // turn begins the ID of the permit that is shown in place of all that are ahead of another, whose ID follows.
 const turn = "turn:"
 
@@ -37,7 +47,7 @@ func (s *Session) ahead(
 	ctx context.Context, run Run, e driver.Entry, limit int, statement string, args ...any,
 ) (driver.View, error) {
 	// One row is for e itself, and one more shows that there are more.
-	list, err := Collect(ctx, run, scanEntry, statement, append([]any{e.Queue, e.ID, limit + 2}, args...)...)
+	list, err := Collect(ctx, run, s.scan, statement, append([]any{e.Queue, e.ID, limit + 2}, args...)...)
 	if err != nil {
 		return driver.View{}, err
 	}

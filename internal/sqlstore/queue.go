@@ -114,14 +114,14 @@ func (s *Session) Survey(ctx context.Context, prefix, after string, limit int) (
 }
 
 func (s *Session) entries(ctx context.Context, statement string, args ...any) ([]driver.Entry, error) {
-	return Collect(ctx, s.db.Read, scanEntry, statement, args...)
+	return Collect(ctx, s.db.Read, s.scan, statement, args...)
 }
 
 // Replace updates the row of e, which keeps its revision and its ID. The version is part of the statement's condition,
 // so an attempt that is carried out late changes nothing. Which of the two it is, gone or another version, is asked
 // only then.
 func (s *Session) Replace(ctx context.Context, e driver.Entry, k driver.Kind, value []byte) (driver.Entry, error) {
-	list, err := Collect(ctx, s.db.Write, scanEntry, "replace", e.ID, e.Version, k.String(), value)
+	list, err := Collect(ctx, s.db.Write, s.scan, "replace", e.ID, e.Version, k.String(), value)
 	if err == nil && len(list) == 0 {
 		if _, err = s.Find(ctx, e); err == nil {
 			err = driver.ErrConflict

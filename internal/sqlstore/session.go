@@ -32,6 +32,8 @@ type Session struct {
 	Joins *Joins
 	// Units has the database decide which permits are granted, by the statements enter, room and turned.
 	Units bool
+	// Pads says that the database takes no notice of blanks at the end of a text.
+	Pads bool
 
 	db  DB
 	ttl time.Duration

@@ -2,6 +2,8 @@ package locktest
 
 import (
 	"context"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -44,7 +46,7 @@ func RunEmptyID(t *testing.T, store *farsync.Store, path string, insert func(que
 		}
 		list, err := store.Participants(Within(t, Soon), queue)
 		require.NotEmpty(t, list, "%s: %v", name, err)
-		require.Empty(t, list[0].ID)
+		require.Empty(t, strings.TrimSpace(list[0].ID))
 		remove()
 		held, err = acquire(Within(t, Soon), queue)
 		require.NoError(t, err, name)
@@ -52,4 +54,32 @@ func RunEmptyID(t *testing.T, store *farsync.Store, path string, insert func(que
 	}
 	require.NoError(t, other.Err())
 	require.NoError(t, other.Release())
+}
+
+// RunNoUnits has another program write a permit of as many units, which are no more than 0, ahead of a holder, and one
+// behind. They take no unit, and give none: nobody is let in beside the holder, who is shown as one.
+func RunNoUnits(t *testing.T, store *farsync.Store, path string, insert func(queue string, units int)) {
+	for _, units := range []int{0, -1, -3} {
+		queue := path + "/" + strconv.Itoa(-units)
+		insert(queue, units)
+		semaphore := farsync.NewSemaphore(store, queue, 1)
+		held, err := semaphore.Acquire(Within(t, Soon), 1)
+		require.NoError(t, err, units)
+		for _, written := range []int{2, 3} {
+			_, err = semaphore.TryAcquire(Within(t, Soon), 1)
+			require.ErrorIs(t, err, farsync.ErrLocked, units)
+			list, err := store.Participants(Within(t, Soon), queue)
+			require.NoError(t, err, units)
+			require.Len(t, list, written, "%d: %v", units, list)
+			require.Equal(t, held.Token(), list[1].Token)
+			require.True(t, list[1].Held, "%d: %v", units, list)
+			if written == 2 {
+				insert(queue, units)
+			}
+		}
+		require.NoError(t, held.Release())
+		held, err = semaphore.TryAcquire(Within(t, Soon), 1)
+		require.NoError(t, err, units)
+		require.NoError(t, held.Release())
+	}
 }
