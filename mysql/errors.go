@@ -84,10 +84,18 @@ func judge(err error, sent bool) error {
 				"farsync schema mysql | mysql DATABASE, with ?migrate=1 in the URL of the command, or in a program by Migrate: %w", err)
 		}
 		if strings.Contains(failed.Message, "farsync needs InnoDB") {
-			err = fmt.Errorf("%w; drop the tables of farsync while nothing is held, and make them again by Migrate", err)
+			err = fmt.Errorf("%w; drop the tables of farsync while nothing is held, and make them again by Migrate, without enforce_storage_engine", err)
 		}
-		if failed.Number == 1690 || failed.Number == 1264 { // out of range
-			err = sqlstore.OfRevision(err)
+		switch failed.Number {
+		case 1451: // a row is referred to
+			err = fmt.Errorf("a table that another program has made refers to a row of farsync, which cannot be deleted before that table, "+
+				"or its foreign key, is dropped: %w", err)
+		case 1690, 1264: // out of range
+			if strings.Contains(failed.Message, "`ttl`") {
+				err = fmt.Errorf("another program has changed the ttl of the session, in farsync_sessions: %w", err)
+			} else {
+				err = sqlstore.OfRevision(err)
+			}
 		}
 		if !known {
 			is = driver.Refused

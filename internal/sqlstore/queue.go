@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -80,16 +81,21 @@ func (s *Session) Ahead(ctx context.Context, e driver.Entry, waiting bool) (v dr
 	return s.ahead(ctx, s.db.Read, e, limit, "ahead")
 }
 
-// List reads the queue from its beginning.
+// List reads the queue from its beginning. Where the database refuses to end a session that has run out, as it does while a
+// table of another program refers to a row, that is the error beside the entries.
 func (s *Session) List(ctx context.Context, queue string, limit int) (driver.View, error) {
 	if limit <= 0 {
 		limit = everything
 	}
-	if err := s.buryIn(ctx, queue); err != nil && !errors.Is(err, errBusy) { // a list may be behind by a moment
-		return driver.View{}, err
+	stuck := s.buryIn(ctx, queue)
+	switch {
+	case errors.Is(stuck, errBusy): // a list may be behind by a moment
+		stuck = nil
+	case stuck != nil && Outcome(stuck) != driver.Refused:
+		return driver.View{}, stuck
 	}
 	list, err := s.entries(ctx, "list", queue, limit)
-	return driver.View{Entries: list, All: len(list) < limit}, err
+	return driver.View{Entries: list, All: len(list) < limit}, cmp.Or(err, stuck)
 }
 
 // Find reads the row of e.
