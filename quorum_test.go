@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/farsynctest"
@@ -423,6 +424,35 @@ func TestQuorumMutexPassesOverSilentMembers(t *testing.T) {
 		require.Equal(c, []int{2, 3, 4}, by(lease))
 		require.NoError(c, lease.Release())
 		c.cut("a", false, 1)
+	})
+}
+
+// TestQuorumMutexIsPassedOverOnceForACrowd: the callers of one Store stand in one line at a member. What one of them has waited for,
+// a tenth of the TTL, all have.
+func TestQuorumMutexIsPassedOverOnceForACrowd(t *testing.T) {
+	inCouncil(t, 3, func(c *council) {
+		a := c.client("a")
+		c.members[0].SetFault(func(op farsynctest.Op) farsynctest.Fault {
+			if op.Kind == farsynctest.Create {
+				return farsynctest.Silence(false) // renewals are answered
+			}
+			return farsynctest.None
+		})
+		began := time.Now()
+		var all errgroup.Group
+		for range 30 {
+			all.Go(func() error {
+				lease, err := a.Lock(c.Context())
+				if err != nil {
+					return err
+				}
+				return lease.Release()
+			})
+		}
+		require.NoError(c, all.Wait())
+		require.Equal(c, quorumTTL/10, time.Since(began))
+		c.members[0].SetFault(nil)
+		time.Sleep(quorumTTL)
 	})
 }
 

@@ -186,8 +186,9 @@ func (s *Store) stays(ctx context.Context, e driver.Entry, g *grace) bool {
 	return !errors.Is(err, driver.ErrGone)
 }
 
-// outwaited reports whether err is about a head of another family that has been given the time to leave, and stayed. That answers all
-// callers of a line, for the head is not on its way out. A caller whose ctx has ended has not waited for so long.
+// outwaited reports whether err answers all callers of a line: a head of another family has been given the time to leave, and stayed, for it
+// is not on its way out; or a service that can be replaced has had its time, which callers one after another would give it again. A caller
+// whose ctx has ended has not waited for so long.
 func outwaited(ctx context.Context, err error) bool {
-	return ctx.Err() == nil && errors.Is(err, driver.ErrKind)
+	return ctx.Err() == nil && (errors.Is(err, driver.ErrKind) || errors.Is(err, errOverdue))
 }
