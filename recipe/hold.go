@@ -209,7 +209,7 @@ func (h *Hold) change(ctx context.Context, k driver.Kind, value []byte) (over bo
 
 // Asked returns nil once the holder is asked to give back its lock, or its turn alone is, also if that was before the
 // call; no further turn begins on its entry then. Otherwise it returns why that will not happen: the end of ctx or of
-// the hold, or that the Store cannot carry words.
+// the hold, or that the Store cannot carry words. Where the service refuses to say whether there are words, it is asked again.
 func (h *Hold) Asked(ctx context.Context) error {
 	ctx, cancel := bind(ctx, h.Life())
 	defer cancel()
@@ -231,8 +231,12 @@ func (h *Hold) Asked(ctx context.Context) error {
 		if errors.Is(err, driver.ErrGone) && h.moved(ctx, p) {
 			continue
 		}
-		if err != nil {
+		switch {
+		case err == nil:
+		case ctx.Err() != nil, errors.Is(err, driver.ErrGone), errors.Is(err, errors.ErrUnsupported):
 			return s.failure(ctx, verdict{err: err, silent: v.silent})
+		default:
+			_ = pause.For(ctx, watchAfter) // it is refused, and may not be later
 		}
 	}
 }
