@@ -69,9 +69,10 @@ func answersAll(ctx context.Context, err error) bool {
 	return outwaited(ctx, err) || ctx.Err() == nil && errors.Is(err, ErrSize)
 }
 
-// tryUnits is tryAcquire for a semaphore. The callers in the line are passed by only while nobody knows whether units are free.
+// tryUnits is tryAcquire for a semaphore. The callers in the line are passed by only while nobody knows whether units are free, and by
+// whoever asks for more units than any of them: there may be no semaphore of so many, which the service knows.
 func (g *gate) tryUnits(ctx context.Context, r *Request) (*Hold, error) {
-	if g.window.crowded() && g.store.State() == Connected && !g.window.trouble().silent && g.window.known() {
+	if g.window.crowded(r.Units) && g.store.State() == Connected && !g.window.trouble().silent && g.window.known() {
 		return nil, g.window.locked()
 	}
 	return g.store.lone(ctx, r)

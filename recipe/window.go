@@ -122,11 +122,11 @@ func (w *window) count(units int64, waiting, carried int) {
 	w.asked[units] = d
 }
 
-// crowded reports whether callers wait in the line.
-func (w *window) crowded() bool {
+// crowded reports whether callers wait in the line, of whom one may ask for as many units.
+func (w *window) crowded(units int64) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.line.Len() > 0
+	return w.line.Len() > 0 && units <= w.largest()
 }
 
 // known reports whether an entry was shown what it waits for. Until then nobody knows whether units are free.

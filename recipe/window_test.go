@@ -306,3 +306,18 @@ func TestUnitsUnderCallersThatComeAndGo(t *testing.T) {
 		})
 	}
 }
+
+// TestTryOfTooManyUnitsBesideALine: a Try fails at once beside callers who wait in the line, and says that units are taken. Of more units than
+// the semaphore has it says so beside them, too.
+func TestTryOfTooManyUnitsBesideALine(t *testing.T) {
+	inBubble(t, func(w *world) {
+		s := w.open()
+		held := w.granted(w.startFor(s, units(3, 3)))
+		crowd := w.wait(s, maxEntries+1, units(1, 3))
+		_, err := recipe.Acquire(w.Context(), s, new(trying(units(1, 3))))
+		require.ErrorIs(w, err, recipe.ErrLocked)
+		_, err = recipe.Acquire(w.Context(), s, new(trying(units(4, 3))))
+		require.ErrorIs(w, err, recipe.ErrTooLarge)
+		w.drains(s, held, crowd)
+	})
+}
