@@ -3,6 +3,7 @@ package mysqltest_test
 import (
 	"crypto/rand"
 	"database/sql"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -126,6 +127,39 @@ func TestNeighbourWhoMayReadAlone(t *testing.T) {
 	next := lock(t, d.open(t, ttl(time.Minute)), "/mine")
 	require.Greater(t, next.Token(), lease.Token())
 	require.NoError(t, next.Release())
+}
+
+// TestNeighbourWhoRefersToRows from a table of its own by a foreign key keeps them from being deleted. The error names the table, and whoever
+// asks is shown the lock beside it. Once the table is dropped the lock is free.
+func TestNeighbourWhoRefersToRows(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
+	theirs := bareDatabase(t, d.server)
+	n := d.neighbour(t, "ALL ON "+theirs.name+".*", "SELECT, REFERENCES ON "+d.name+".*")
+	store := d.open(t, ttl(2*time.Second)) // what is left of it has to run out
+	lease := lock(t, store, "/referred")
+	require.NoError(t, n.try(t, "CREATE TABLE "+theirs.name+".theirs (id VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin, "+
+		"FOREIGN KEY (id) REFERENCES "+d.name+".farsync_entries (id)) ENGINE = InnoDB"))
+	require.NoError(t, n.try(t, "INSERT INTO "+theirs.name+".theirs SELECT id FROM "+d.name+".farsync_entries"))
+	const named = "a table that another program has made refers to a row of farsync"
+	err := lease.Release()
+	require.ErrorContains(t, err, named)
+	require.ErrorContains(t, err, theirs.name)
+	_ = store.Close()
+	other := d.open(t, ttl(time.Minute))
+	for err == nil || !strings.Contains(err.Error(), "try lock") { // until the session has run out
+		_, err = farsync.NewMutex(other, "/referred").TryLock(within(t, soon))
+		require.Error(t, err)
+		if errors.Is(err, farsync.ErrLocked) {
+			err = nil
+		}
+	}
+	require.ErrorContains(t, err, named)
+	list, err := other.Participants(within(t, soon), "/referred")
+	require.ErrorContains(t, err, named)
+	require.Len(t, list, 1)
+	require.NoError(t, n.try(t, "DROP TABLE "+theirs.name+".theirs"))
+	require.NoError(t, lock(t, other, "/referred").Release())
 }
 
 // TestNeighbourWhoSetsRevisions: tokens rise by the clock of the server where the last revision of a queue was set back, and go on from it
