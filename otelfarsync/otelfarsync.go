@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
@@ -79,7 +80,10 @@ type call struct {
 	span   trace.Span
 	parent trace.SpanContext
 	labels []attribute.KeyValue
-	waits  bool
+
+	mu    sync.Mutex
+	waits bool // Invariant: it is counted as waiting if and only if waits && !over.
+	over  bool
 }
 
 // A callKey is the key of a call in its context, for the tracing that has begun it: several may.
@@ -97,20 +101,34 @@ func (t *tracing) acquire(ctx context.Context, w farsync.TraceCall) (context.Con
 
 func (t *tracing) wait(ctx context.Context, _ farsync.TraceCall, b farsync.TraceWait) {
 	c, _ := ctx.Value(callKey{t}).(*call)
-	if c == nil {
-		return
+	if c != nil && t.waits(ctx, c) {
+		c.queued(ctx, b)
 	}
-	if !c.waits {
+}
+
+// waits counts a call as waiting, and reports whether it does wait. A Trace that was joined before this one may have
+// blocked until the call was over.
+func (t *tracing) waits(ctx context.Context, c *call) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.waits && !c.over {
 		c.waits = true
 		t.waiting.Add(ctx, 1, metric.WithAttributes(c.labels...))
 	}
-	c.queued(ctx, b)
+	return !c.over
+}
+
+// waited counts a call that has ended as waiting no more.
+func (t *tracing) waited(ctx context.Context, c *call) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.over = true; c.waits {
+		t.waiting.Add(ctx, -1, metric.WithAttributes(c.labels...))
+	}
 }
 
 func (t *tracing) got(ctx context.Context, c *call, w farsync.TraceCall, g farsync.TraceResult) {
-	if c.waits {
-		t.waiting.Add(ctx, -1, metric.WithAttributes(c.labels...))
-	}
+	t.waited(ctx, c)
 	outcome := outcomeOf(g.Err)
 	labels := slices.Concat(c.labels, []attribute.KeyValue{outcomeKey.String(outcome), localKey.Bool(g.Local)})
 	if outcome == "error" {

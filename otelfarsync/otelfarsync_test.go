@@ -319,6 +319,26 @@ func TestTracesTellApart(t *testing.T) {
 	})
 }
 
+// TestACallThatHasEndedWaitsNoMore: the Trace that is told before this one blocks until the call is over. The call does not
+// wait for it.
+func TestACallThatHasEndedWaitsNoMore(t *testing.T) {
+	inBubble(t, nil, sdktrace.AlwaysSample(), func(s *scene) {
+		over := make(chan struct{})
+		s.reader = sdkmetric.NewManualReader()
+		slow := &farsync.Trace{Wait: func(context.Context, farsync.TraceCall, farsync.TraceWait) { <-over }}
+		trace := otelfarsync.Trace(&otelfarsync.Options{
+			TracerProvider: sdktrace.NewTracerProvider(), MeterProvider: sdkmetric.NewMeterProvider(sdkmetric.WithReader(s.reader)),
+		})
+		held := s.lock(s.open("one", nil), "/a")
+		time.AfterFunc(time.Minute, func() { _ = held.Release() })
+		waited := s.lock(s.open("two", farsync.JoinTraces(slow, trace)), "/a")
+		close(over)
+		synctest.Wait()
+		require.NoError(s, waited.Release())
+		require.Contains(s, s.points(), "farsync.requests.waiting {request} kind=exclusive,store=mem = 0")
+	})
+}
+
 func TestSpansThatAreNotSampled(t *testing.T) {
 	inBubble(t, nil, sdktrace.NeverSample(), func(s *scene) {
 		other := s.open("two", nil)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strconv"
+	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -50,7 +51,10 @@ type counting struct {
 // A call is a call of a lock that was begun.
 type call struct {
 	labels []string
-	waits  bool
+
+	mu    sync.Mutex
+	waits bool // Invariant: it is counted as waiting if and only if waits && !over.
+	over  bool
 }
 
 // A callKey is the key of a call in its context, for the Traces that count it: several may.
@@ -66,16 +70,30 @@ func (c *counting) acquire(ctx context.Context, w farsync.TraceCall) (context.Co
 }
 
 func (c *counting) wait(ctx context.Context, _ farsync.TraceCall, _ farsync.TraceWait) {
-	if begun, _ := ctx.Value(callKey{c}).(*call); begun != nil && !begun.waits {
+	begun, _ := ctx.Value(callKey{c}).(*call)
+	if begun == nil {
+		return
+	}
+	begun.mu.Lock()
+	defer begun.mu.Unlock()
+	// A Trace that was joined before this one may have blocked for longer than the call has waited for it.
+	if !begun.waits && !begun.over {
 		begun.waits = true
 		c.waiting.WithLabelValues(begun.labels...).Inc()
 	}
 }
 
-func (c *counting) got(ctx context.Context, begun *call, g farsync.TraceResult) {
-	if begun.waits {
+// waited counts a call that has ended as waiting no more.
+func (c *counting) waited(begun *call) {
+	begun.mu.Lock()
+	defer begun.mu.Unlock()
+	if begun.over = true; begun.waits {
 		c.waiting.WithLabelValues(begun.labels...).Dec()
 	}
+}
+
+func (c *counting) got(ctx context.Context, begun *call, g farsync.TraceResult) {
+	c.waited(begun)
 	if g.Err == nil {
 		c.leases.WithLabelValues(begun.labels...).Inc()
 		c.unconfirmed.WithLabelValues(begun.labels...) // from 0 on

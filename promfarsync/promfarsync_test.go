@@ -199,6 +199,30 @@ func TestTracesCountApart(t *testing.T) {
 	require.Equal(t, string(exposition(t, registries[0])), string(exposition(t, registries[1])))
 }
 
+// TestACallThatHasEndedWaitsNoMore: the Trace that is told before this one blocks until the call is over. The call does not
+// wait for it.
+func TestACallThatHasEndedWaitsNoMore(t *testing.T) {
+	registry := prometheus.NewPedanticRegistry()
+	trace, err := promfarsync.Trace(registry, nil)
+	require.NoError(t, err)
+	synctest.Test(t, func(t *testing.T) {
+		over := make(chan struct{})
+		slow := &farsync.Trace{Wait: func(context.Context, farsync.TraceCall, farsync.TraceWait) { <-over }}
+		store := farsynctest.NewMem().Open(&farsynctest.MemOptions{Options: farsync.Options{Name: "mem", Trace: farsync.JoinTraces(slow, trace)}})
+		mu := farsync.NewMutex(store, "/a")
+		first, err := mu.Lock(t.Context())
+		require.NoError(t, err)
+		time.AfterFunc(time.Minute, func() { _ = first.Release() })
+		second, err := mu.Lock(t.Context())
+		require.NoError(t, err)
+		close(over)
+		synctest.Wait()
+		require.NoError(t, second.Release())
+		require.NoError(t, store.Close())
+	})
+	require.Contains(t, string(exposition(t, registry)), `farsync_requests_waiting{farsync_kind="exclusive",farsync_path="",farsync_store="mem"} 0`)
+}
+
 func TestASecondTraceIsRefused(t *testing.T) {
 	registry := prometheus.NewPedanticRegistry()
 	_, err := promfarsync.Trace(registry, nil)
