@@ -29,5 +29,6 @@
 // request more.
 //
 // A lease that was held is a span by the name of hold, made when the lease ends, with a link to the call that has
-// acquired it.
+// acquired it. Stores that share a Trace are told apart by their option Name: Stores of two services with the same name,
+// or with no name, may grant equal tokens for one path, and the first call then has the lease that ends first.
 package otelfarsync

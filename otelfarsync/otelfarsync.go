@@ -37,7 +37,7 @@ func Trace(o *Options) *farsync.Trace {
 	if o == nil {
 		o = &Options{}
 	}
-	t := &tracing{path: o.Path}
+	t := &tracing{path: o.Path, held: held{calls: map[lease][]*call{}}}
 	tracers, meters := o.TracerProvider, o.MeterProvider
 	if tracers == nil {
 		tracers = otel.GetTracerProvider()

@@ -236,6 +236,33 @@ func TestSpans(t *testing.T) {
 	})
 }
 
+// TestSpansOfStoresOfOneName: Stores of two services grant equal tokens, and each call has one span of what it held.
+func TestSpansOfStoresOfOneName(t *testing.T) {
+	inBubble(t, nil, sdktrace.AlwaysSample(), func(s *scene) {
+		trace := otelfarsync.Trace(&otelfarsync.Options{
+			TracerProvider: sdktrace.NewTracerProvider(sdktrace.WithSyncer(s.spans)), MeterProvider: sdkmetric.NewMeterProvider(),
+		})
+		var leases []*farsync.Lease
+		for range 2 {
+			store := farsynctest.NewMem().Open(&farsynctest.MemOptions{Options: farsync.Options{Trace: trace}})
+			defer func() { require.NoError(s, store.Close()) }()
+			leases = append(leases, s.lock(store, "/a"))
+		}
+		require.Equal(s, leases[0].Token(), leases[1].Token(), "the test would hold nothing")
+		for _, lease := range leases {
+			time.Sleep(time.Second)
+			require.NoError(s, lease.Release())
+		}
+		spans := s.take()
+		require.Len(s, spans, 4)
+		for i, hold := range spans[2:] {
+			require.Equal(s, "hold", hold.Name)
+			require.Equal(s, spans[i].SpanContext.SpanID(), hold.Links[0].SpanContext.SpanID())
+			require.Equal(s, time.Duration(i+1)*time.Second, hold.EndTime.Sub(hold.StartTime))
+		}
+	})
+}
+
 func TestSpansOfFailures(t *testing.T) {
 	inBubble(t, nil, sdktrace.AlwaysSample(), func(s *scene) {
 		lease := s.lock(s.store, "/a")

@@ -101,22 +101,44 @@ func leaseOf(w farsync.TraceCall, token farsync.Token) lease {
 	return lease{w.Store, w.Path, w.Kind, token}
 }
 
-// held has the calls that have acquired what is held, if they are sampled.
-type held struct{ calls sync.Map }
+// held has the calls that have acquired what is held, if they are sampled: several for a lease where Stores of one name
+// have granted the same.
+type held struct {
+	mu    sync.Mutex
+	calls map[lease][]*call
+}
 
 func (h *held) keep(c *call, w farsync.TraceCall, token farsync.Token) {
-	if c.span.SpanContext().IsSampled() {
-		h.calls.Store(leaseOf(w, token), c)
+	if !c.span.SpanContext().IsSampled() {
+		return
 	}
+	of := leaseOf(w, token)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.calls[of] = append(h.calls[of], c)
+}
+
+// take returns the call that has acquired a lease which has ended: of several calls the first. It returns nil if no such
+// call was sampled.
+func (h *held) take(of lease) *call {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	calls := h.calls[of]
+	if len(calls) == 0 {
+		return nil
+	}
+	if h.calls[of] = calls[1:]; len(calls) == 1 {
+		delete(h.calls, of)
+	}
+	return calls[0]
 }
 
 // holdSpan makes the span of what was held.
 func (t *tracing) holdSpan(e farsync.TraceEnd, end string) {
-	kept, ok := t.held.calls.LoadAndDelete(leaseOf(e.TraceCall, e.Token))
-	if !ok {
+	c, now := t.held.take(leaseOf(e.TraceCall, e.Token)), time.Now()
+	if c == nil {
 		return
 	}
-	c, now := kept.(*call), time.Now()
 	name := "hold"
 	if class := t.class(e.TraceCall); class != "" {
 		name += " " + class
