@@ -321,7 +321,7 @@ func (l *Location) Portable() string {
 		text = strings.Replace(text, "://", "://"+url.User(l.User).String()+"@", 1)
 	}
 	if len(options) > 0 {
-		text += "?" + options.Encode()
+		text += "?" + strings.ReplaceAll(options.Encode(), "+", "%20") // its + are blanks, as in a form of a page
 	}
 	return text
 }

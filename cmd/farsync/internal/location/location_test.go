@@ -195,6 +195,7 @@ func FuzzParse(f *testing.F) {
 	f.Add("redis://:x@h?db=1")
 	f.Add("postgres://u:x@h/app?prefix=/p&connections=2")
 	f.Add("sqlite:/a%20b?sync=1")
+	f.Add("mysql://h/app?cacert=/a%20b+c%2Bd.pem")
 	f.Fuzz(func(t *testing.T, text string) {
 		l, err := Parse(text)
 		if err != nil {

@@ -16,6 +16,8 @@ func (l *Location) parseQuery(query string, allowed []string) error {
 		if err := checkPlain(option); err != nil {
 			return fmt.Errorf("option %d of %d %w", i+1, len(options), err)
 		}
+		// A form of a page has blanks as +. Here + stands for itself, as in the name of a file.
+		options[i] = strings.ReplaceAll(option, "+", "%2B")
 		if slices.Contains(switches, option) {
 			options[i] = option + "=1"
 		}

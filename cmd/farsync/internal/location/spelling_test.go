@@ -115,6 +115,28 @@ func TestNamesOfFiles(t *testing.T) {
 	}
 }
 
+// TestNamesOfFilesInOptions: what stands for itself in the name of a file does in an option, and what is passed on names the
+// same file.
+func TestNamesOfFilesInOptions(t *testing.T) {
+	for text, file := range map[string]string{
+		"/etc/a+b/ca.pem":            "/etc/a+b/ca.pem",
+		"/etc/a%2Bb/ca.pem":          "/etc/a+b/ca.pem",
+		"/etc/a%20b/c++.pem":         "/etc/a b/c++.pem",
+		"/a-b_c.d~/e:f@g+h=i":        "/a-b_c.d~/e:f@g+h=i",
+		"/a%26b%3Dc%25%23%3F%3B.pem": "/a&b=c%#?;.pem",
+	} {
+		l, err := Parse("redis://h?cacert=" + text)
+		require.NoError(t, err, text)
+		require.Equal(t, file, l.CACert)
+		again, err := Parse(l.Portable())
+		require.NoError(t, err, l.Portable())
+		require.Equal(t, file, again.CACert, l.Portable())
+	}
+	l, err := Parse("redis://h?cacert=/a%20b+c")
+	require.NoError(t, err)
+	require.Equal(t, "redis://h:6379?cacert=%2Fa%20b%2Bc&tls=1", l.Portable())
+}
+
 // TestRelativeFiles: one of --store is that below the directory of the caller, wherever what is passed on is used, and one
 // of the environment is refused.
 func TestRelativeFiles(t *testing.T) {
