@@ -220,6 +220,7 @@ var misused = []input{
 	{"who --store etcd://u:p@h?password-file=f", 78, "a password and a password-file", "leave one of them out"},
 	{"who --store etcd://u@h?plaintext&password-file=DIR/none", 78, "option password-file: open", "no such file"},
 	{"who --store etcd://u@h?plaintext&password-file=DIR", 78, "option password-file: read", "is a directory"},
+	{"who --store redis://u@h?plaintext&password-file=DIR/empty", 78, "/empty is empty", "write the password in it"},
 	{"run --store etcd://h?cacert=DIR/none /x -- true", 78, "option cacert: open", "no such file"},
 	{"who --store redis://h?cacert=DIR/text", 78, "option cacert", "has no certificate in PEM"},
 	{"who --store etcd://h?cert=DIR/text&key=DIR/text", 78, "option cert and key", "PEM"},

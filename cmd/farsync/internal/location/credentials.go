@@ -18,7 +18,7 @@ import (
 )
 
 // Credentials are what a Location proves itself with, and whom it trusts, for a Store that lives for long. Each
-// connection has what the files say when it is made. A file that cannot be read then, for it is being written, counts
+// connection has what the files say when it is made. A file that cannot be used then, for it is being written, counts
 // as it was when all of them were read last: what is wrong with that the service will say, and the next connection
 // reads them again.
 type credentials struct {
@@ -109,6 +109,10 @@ func (l *Location) secrets() (password string, config *cryptotls.Config, err err
 			return "", nil, l.unusable("password-file", err)
 		}
 		password = strings.TrimRight(string(text), "\r\n")
+		if password == "" {
+			// Redis's client would not say who it is, and be the user default.
+			return "", nil, l.unusable("password-file", fmt.Errorf("%s is empty: write the password in it", l.PasswordFile))
+		}
 		if strings.HasPrefix(password, "\ufeff") || strings.ContainsFunc(password, unicode.IsControl) {
 			none := fmt.Errorf("%s has more than one line, or a character that no password has: write the password alone", l.PasswordFile)
 			return "", nil, l.unusable("password-file", none)

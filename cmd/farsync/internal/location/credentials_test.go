@@ -36,6 +36,12 @@ func TestCredentialsAreReadAnew(t *testing.T) {
 	require.NotContains(t, log.String(), "second")
 	write("third")
 	says("third")
+	for _, empty := range []string{"", "\n", "\r\n"} { // as a file is between the moments when it is made and when it is written
+		write(empty)
+		log.Reset()
+		says("third")
+		require.Contains(t, log.String(), "is empty")
+	}
 	require.NoError(t, os.Remove(file))
 	_, err = l.credentials(nil)
 	require.ErrorIs(t, err, ErrConfig)

@@ -178,6 +178,7 @@ func TestSpellingsElsewhere(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "password")
 	for text, fits := range map[string]bool{
 		"secret": true, "secret\n": true, "secret\r\n": true, "a b": true, "\ufeffsecret": false, "secret\nother\n": false, "se\x00cret": false,
+		"": false, "\n": false, "\r\n": false,
 	} {
 		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 		l, err := Parse("etcd://u@h?tls=1&password-file=" + file)
