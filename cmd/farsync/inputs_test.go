@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -219,7 +220,11 @@ var misused = []input{
 	{"who --store etcd://:p@h", 78, "a password without a user", "write USER:PASSWORD@"},
 	{"who --store etcd://u:p@h?password-file=f", 78, "a password and a password-file", "leave one of them out"},
 	{"who --store etcd://u@h?plaintext&password-file=DIR/none", 78, "option password-file: open", "no such file"},
-	{"who --store etcd://u@h?plaintext&password-file=DIR", 78, "option password-file: read", "is a directory"},
+	{"who --store etcd://u@h?plaintext&password-file=DIR", 78, "option password-file: ", "is a directory: write the path of a file in it"},
+	{"who --store etcd://u@h?plaintext&password-file=DIR/pipe", 78, "/pipe is a device or a pipe", "write the path of a file"},
+	{"run --store redis://:@h?plaintext&password-file=/dev/null /x -- true", 78, "/dev/null is a device or a pipe", "write the path of a file"},
+	{"who --store redis://h?cacert=DIR/pipe", 78, "option cacert: ", "write the path of a file"},
+	{"who --store etcd://h?cert=DIR/text&key=DIR/pipe", 78, "option cert and key: ", "write the path of a file"},
 	{"who --store redis://u@h?plaintext&password-file=DIR/empty", 78, "/empty is empty", "write the password in it"},
 	{"run --store etcd://h?cacert=DIR/none /x -- true", 78, "option cacert: open", "no such file"},
 	{"who --store redis://h?cacert=DIR/text", 78, "option cacert", "has no certificate in PEM"},
@@ -285,6 +290,7 @@ func stock(t *testing.T) string {
 	dir := memory(t) // whose name is short: it stands in URLs
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "text"), []byte("this is neither a program, nor a certificate, nor a database"), 0o600))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "empty"), nil, 0o600))
+	require.NoError(t, syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600)) // nobody writes to it
 	return dir
 }
 

@@ -104,7 +104,7 @@ func (a authenticator) Authenticate(ctx context.Context, name, _ string) (*clien
 func (l *Location) secrets() (password string, config *cryptotls.Config, err error) {
 	password = l.Password
 	if l.PasswordFile != "" {
-		text, err := os.ReadFile(l.PasswordFile)
+		text, err := readFile(l.PasswordFile)
 		if err != nil {
 			return "", nil, l.unusable("password-file", err)
 		}
@@ -123,7 +123,7 @@ func (l *Location) secrets() (password string, config *cryptotls.Config, err err
 	}
 	config = &cryptotls.Config{MinVersion: cryptotls.VersionTLS12}
 	if l.CACert != "" {
-		text, err := os.ReadFile(l.CACert)
+		text, err := readFile(l.CACert)
 		if err != nil {
 			return "", nil, l.unusable("cacert", err)
 		}
@@ -133,11 +133,38 @@ func (l *Location) secrets() (password string, config *cryptotls.Config, err err
 		}
 	}
 	if l.Cert != "" {
-		pair, err := cryptotls.LoadX509KeyPair(l.Cert, l.Key)
+		pair, err := readPair(l.Cert, l.Key)
 		if err != nil {
 			return "", nil, l.unusable("cert and key", err)
 		}
 		config.Certificates = []cryptotls.Certificate{pair}
 	}
 	return password, config, nil
+}
+
+// readPair does what LoadX509KeyPair does.
+func readPair(cert, key string) (cryptotls.Certificate, error) {
+	public, err := readFile(cert)
+	if err != nil {
+		return cryptotls.Certificate{}, err
+	}
+	private, err := readFile(key)
+	if err != nil {
+		return cryptotls.Certificate{}, err
+	}
+	return cryptotls.X509KeyPair(public, private)
+}
+
+// readFile reads a file, or the file that a link leads to, as the links of a Secret of Kubernetes do. To open a pipe
+// waits for a writer, whom no ctx bounds, and what was read of a pipe is not there for the next connection.
+func readFile(name string) ([]byte, error) {
+	is, err := os.Stat(name)
+	switch {
+	case err != nil: // as os.ReadFile says it
+	case is.IsDir():
+		return nil, fmt.Errorf("%s is a directory: write the path of a file in it", name)
+	case !is.Mode().IsRegular():
+		return nil, fmt.Errorf("%s is a device or a pipe, which cannot be read anew for each connection: write the path of a file", name)
+	}
+	return os.ReadFile(name)
 }
