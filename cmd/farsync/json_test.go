@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/embedtest"
 )
 
 // TestNoNumberIsDamagedByAParserOfFloats: jq 1.6 and JavaScript read every number as a float of 64 bits, which has 53
@@ -271,6 +272,32 @@ func TestProgressIsNotInTheWayOfAScript(t *testing.T) {
 		p.code(t)
 		for said := range strings.Lines(p.out.String() + p.err.String()) {
 			require.True(t, json.Valid([]byte(said)), "%s: %s", line, said)
+		}
+	}
+}
+
+// TestErrorsOfAViewThatGoesOnAreObjects: watch and leader --watch say what is wrong with the service, and go on.
+func TestErrorsOfAViewThatGoesOnAreObjects(t *testing.T) {
+	t.Parallel()
+	root := readSchema(t)
+	server := embedtest.Redis(t) // which grants nothing for a TTL, for farsync has not used it before
+	store := "redis://" + server.Endpoint() + "?ttl=10m"
+	start(t, store, "run", "-q", "/x", "--", "true")
+	watch := start(t, store, "watch", "--json")
+	until(t, "a waiter is seen", func() bool { return strings.Contains(watch.out.String(), `"waits"`) })
+	leader := start(t, store, "leader", "--watch", "--json", "/l")
+	until(t, "leader says why nobody is seen", func() bool { return strings.Contains(leader.err.String(), silence) })
+	server.Pause()
+	until(t, "watch says that nothing is seen", func() bool { return strings.Contains(watch.err.String(), "\n") })
+	server.Resume()
+	for _, p := range []*process{watch, leader} {
+		require.NoError(t, p.Process.Signal(syscall.SIGTERM))
+		require.Zero(t, p.code(t))
+		for line := range strings.Lines(p.err.String()) {
+			var said any
+			require.NoError(t, json.Unmarshal([]byte(line), &said), line)
+			require.Empty(t, root.Defs["error"].check(root, "error", said), line)
+			require.Contains(t, line, `"exit":69`, "the service is not to be had")
 		}
 	}
 }

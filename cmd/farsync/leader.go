@@ -51,7 +51,7 @@ func (a *app) leaderVerb() *cobra.Command {
 					return show(leader)
 				}
 				if quiet := recipe.SilenceOf(beneath.Store(store)); quiet != nil {
-					a.say(words(quiet)) // nothing is seen before it is over
+					a.complain(&exit{codeOf(quiet), quiet}) // nothing is seen before it is over
 				}
 				for leader, err := range election.Observe(ctx) {
 					switch {

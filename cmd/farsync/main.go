@@ -48,14 +48,20 @@ func (a *app) execute(arguments []string) int {
 	case !errors.As(err, &e): // cobra's own, about the arguments
 		e = &exit{codeUsage, err}
 	}
-	switch {
-	case e.err != nil && a.json:
-		line, _ := json.Marshal(errorJSON{1, words(e.err), e.code}) // cannot fail
-		fmt.Fprintf(a.stderr, "%s\n", line)
-	case e.err != nil:
-		a.say(words(e.err))
+	if e.err != nil {
+		a.complain(e)
 	}
 	return e.code
+}
+
+// complain says an error, to a program that reads JSON as an object.
+func (a *app) complain(e *exit) {
+	if !a.json {
+		a.say(words(e.err))
+		return
+	}
+	line, _ := json.Marshal(errorJSON{1, words(e.err), e.code}) // cannot fail
+	fmt.Fprintf(a.stderr, "%s\n", line)
 }
 
 // An errorJSON is what --json makes of an error, on standard error.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -147,7 +148,11 @@ func (v *view) show(missing error) error {
 		return v.draw(columns, rows, missing)
 	}
 	if missing != nil {
-		v.say(words(missing))
+		e, coded := errors.AsType[*exit](missing)
+		if !coded || errors.Is(missing, context.DeadlineExceeded) { // the time of a look has passed
+			e = &exit{codeUnavailable, missing}
+		}
+		v.complain(e)
 		return nil
 	}
 	if v.hush != nil && !v.told && !v.json {
