@@ -36,7 +36,7 @@ func TestCredentialsAreReadAnew(t *testing.T) {
 	require.NotContains(t, log.String(), "second")
 	write("third")
 	says("third")
-	for _, empty := range []string{"", "\n", "\r\n"} { // as a file is between the moments when it is made and when it is written
+	for _, empty := range []string{"", "\n", "\r\n"} { // a file that was made, and is not yet written
 		write(empty)
 		log.Reset()
 		says("third")
