@@ -81,8 +81,12 @@ func (q Queue) listing(ctx context.Context, list []driver.Entry, silent bool) (l
 		return l, nil
 	}
 	if list[0].Kind == driver.Permit {
-		if l.Size, l.Odd, err = q.size(ctx); err != nil {
+		switch l.Size, l.Odd, err = q.size(ctx); {
+		case err == nil:
+		case ctx.Err() != nil, errors.Is(err, ErrUnavailable), errors.Is(err, ErrClosed):
 			return Listing{}, err
+		default: // what stands in the place of a size cannot be read as one
+			l.Odd = fmt.Errorf("in the place of the size of semaphore %s: %w", q.Path, err)
 		}
 	}
 	switch {
