@@ -83,7 +83,7 @@ func (r rule) crowd(e driver.Entry, ahead []driver.Entry) []driver.Entry {
 		if other.Units > room {
 			return near
 		}
-		room -= max(other.Units, 0) // a permit of fewer units than 1, which another program has written, takes none
+		room -= max(other.Units, 0) // of fewer units than 1, as another program may write it, a permit takes none
 	}
 	return nil
 }

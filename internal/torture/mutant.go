@@ -99,7 +99,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "a permit takes one unit, whatever was asked for", store: onSQLite, primitive: semaphore,
-		edits: []edit{{"recipe/rule.go", "\t\troom -= other.Units\n", "\t\troom--\n"}},
+		edits: []edit{{"recipe/rule.go", "\t\troom -= max(other.Units, 0) //", "\t\troom-- //"}},
 		tests: [2]string{"./recipe", "^TestHoldersAreAtTheHead$"},
 	},
 	{
