@@ -35,7 +35,8 @@ type Trace struct {
 	// does a call that is refused because the lease in its ctx would wait for itself.
 	Acquire func(ctx context.Context, w TraceCall) (context.Context, func(TraceResult))
 	// Wait is called when the call has found that it has to wait for others: never for a call that tries, once for most,
-	// and again if it waits anew because the session was lost. ctx is the context of Acquire.
+	// and again if it waits anew because the session was lost. ctx is the context of Acquire. It may come after the call has
+	// ended, where a Trace before it, of those that JoinTraces was given, blocks.
 	Wait func(ctx context.Context, w TraceCall, b TraceWait)
 	// Ended is called when what was acquired has ended, once: released, or lost, or closed with its Store. For a
 	// ReentrantMutex that is when the last of the leases that were entered under one another has ended. A caller who

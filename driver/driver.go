@@ -156,7 +156,8 @@ type Session interface {
 
 	// List returns the entries of a queue, oldest first, with their values; if limit is positive, at least the oldest
 	// limit of them. Unlike all other reads it may be answered by a server that is behind the others by a moment. A driver may
-	// refuse a queue with an entry that no session will ever remove, by an error that names it. Beside that error the View
+	// refuse a queue with an entry that no session will ever remove, by an error that names it, and a queue with an entry of
+	// a session that is over, by the error with which the service refuses to remove that entry. Beside such an error the View
 	// shows the queue all the same, with that entry; beside any other it is the zero View.
 	List(ctx context.Context, queue string, limit int) (View, error)
 

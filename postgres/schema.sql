@@ -107,7 +107,8 @@ CREATE OR REPLACE FUNCTION farsync_size(of_queue text) RETURNS bigint LANGUAGE s
 $$;
 
 -- Whether units that stand at a revision of a queue fit beside all that is ahead. It reads no further than to where the units end, and shows
--- what it has read. A permit of fewer units than 1, which no Store asks for, takes none. If they do not fit, leaving has those of which some may just be being deleted, where the units would fit without them.
+-- what it has read. If they do not fit, leaving has those of which some may just be being deleted, where the units would fit without them. A permit
+-- of fewer units than 1, which no Store asks for, takes none.
 CREATE OR REPLACE FUNCTION farsync_fits(
   of_queue text, at_revision bigint, of_units bigint, OUT fits boolean, OUT ahead text[], OUT leaving text[]
 ) LANGUAGE plpgsql STABLE AS $$
@@ -119,7 +120,7 @@ BEGIN
   fits := true;
   ahead := '{}';
   leaving := '{}';
-  FOR other IN SELECT e.id, e.kind, e.units, e.xmax <> 0 AS leaves FROM farsync_entries e
+  FOR other IN SELECT e.id, e.kind, greatest(e.units, 0) AS units, e.xmax <> 0 AS leaves FROM farsync_entries e
     WHERE e.queue = of_queue AND e.revision < at_revision ORDER BY e.revision
   LOOP
     IF fits THEN
@@ -128,11 +129,11 @@ BEGIN
       spare := room;
     END IF;
     ahead := ahead || other.id;
-    room := CASE WHEN other.kind = 'permit' AND other.units <= room THEN room - greatest(other.units, 0) END;
+    room := CASE WHEN other.kind = 'permit' AND other.units <= room THEN room - other.units END;
     IF other.leaves THEN
       leaving := leaving || other.id;
     ELSE
-      spare := CASE WHEN other.kind = 'permit' AND other.units <= spare THEN spare - greatest(other.units, 0) END;
+      spare := CASE WHEN other.kind = 'permit' AND other.units <= spare THEN spare - other.units END;
     END IF;
     IF (of_units <= spare) IS NOT TRUE AND (of_units <= room) IS NOT TRUE THEN
       leaving := '{}';
@@ -162,7 +163,7 @@ DECLARE
   other record;
 BEGIN
   FOR other IN SELECT e.id, e.session, e.revision, e.xmax <> 0 AS leaves,
-      CASE e.kind WHEN 'permit' THEN e.units ELSE 9223372036854775807 END AS units
+      CASE e.kind WHEN 'permit' THEN greatest(e.units, 0) ELSE 9223372036854775807 END AS units
     FROM farsync_entries e WHERE e.queue = of_queue ORDER BY e.revision
   LOOP
     IF other.revision > at_revision AND NOT passed THEN
@@ -179,9 +180,9 @@ BEGIN
     IF passed AND fits AND (other.units <= before) IS NOT TRUE THEN
       PERFORM farsync_tell(other.session, other.id);
     END IF;
-    before := CASE WHEN other.units <= before THEN before - greatest(other.units, 0) END;
+    before := CASE WHEN other.units <= before THEN before - other.units END;
     CONTINUE WHEN NOT stays;
-    room := CASE WHEN other.units <= room THEN room - greatest(other.units, 0) END;
+    room := CASE WHEN other.units <= room THEN room - other.units END;
     head := false;
   END LOOP;
 END

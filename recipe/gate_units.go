@@ -70,7 +70,7 @@ func answersAll(ctx context.Context, err error) bool {
 }
 
 // tryUnits is tryAcquire for a semaphore. The callers in the line are passed by only while nobody knows whether units are free, and by
-// whoever asks for more units than any of them: there may be no semaphore of so many, which the service knows.
+// whoever asks for more units than any entry does: the semaphore may not have so many, which only a look shows.
 func (g *gate) tryUnits(ctx context.Context, r *Request) (*Hold, error) {
 	if g.window.crowded(r.Units) && g.store.State() == Connected && !g.window.trouble().silent && g.window.known() {
 		return nil, g.window.locked()

@@ -52,7 +52,8 @@ type Listing struct {
 	// Or it says, of a survey, that the queue may not be read. Then it has no Entries.
 	Odd error
 	// Stray names an entry among them that no session will ever remove, where the service tells that of an entry by itself:
-	// another program has put it there, and it blocks the queue for ever.
+	// another program has put it there, and it blocks the queue for ever. Or it says why the service refuses to remove an
+	// entry whose session is over.
 	Stray error
 }
 
@@ -66,7 +67,7 @@ func (q Queue) Listing(ctx context.Context, limit int) (l Listing, err error) {
 	if len(v.Entries) == 0 && err != nil {
 		return l, err
 	}
-	stray := err // beside entries it can be no other
+	stray := err // beside entries it is what Stray has
 	if l, err = q.listing(ctx, slices.Clone(v.Entries), v.Silent); err == nil {
 		l.Stray = stray
 	}

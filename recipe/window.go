@@ -122,7 +122,7 @@ func (w *window) count(units int64, waiting, carried int) {
 	w.asked[units] = d
 }
 
-// crowded reports whether callers wait in the line, of whom one may ask for as many units.
+// crowded reports whether callers wait in the line, and an entry asks for as many units.
 func (w *window) crowded(units int64) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

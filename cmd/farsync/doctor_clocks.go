@@ -33,8 +33,8 @@ func (d *doctor) clocks(members []location.Member) {
 	}
 }
 
-// clock compares the clock of a server with the clock of this host. They agree as far as can be known where they differ
-// by less than the doubt: an answer that takes long leaves more of it.
+// clock compares the clock of a server with the clock of this host. The clocks agree, as far as can be known, where they
+// differ by no more than the doubt, of which an answer that takes long leaves more.
 func (d *doctor) clock(m location.Member) {
 	is := "ahead of"
 	if m.Ahead < 0 {

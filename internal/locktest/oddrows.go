@@ -17,40 +17,41 @@ import (
 // mutex stands behind it, Lock names it, as every entry that no session will end.
 func RunEmptyID(t *testing.T, store *farsync.Store, path string, insert func(queue, kind string), remove func()) {
 	other := Lock(t, store, path+"-other")
-	for name, acquire := range map[string]func(ctx context.Context, path string) (*farsync.Lease, error){
-		"exclusive": func(ctx context.Context, path string) (*farsync.Lease, error) {
+	for _, row := range []struct {
+		name, kind string
+		acquire    func(ctx context.Context, path string) (*farsync.Lease, error)
+	}{
+		{"Lock", "exclusive", func(ctx context.Context, path string) (*farsync.Lease, error) {
 			return farsync.NewMutex(store, path).Lock(ctx)
-		},
-		"permit": func(ctx context.Context, path string) (*farsync.Lease, error) {
+		}},
+		{"Acquire", "permit", func(ctx context.Context, path string) (*farsync.Lease, error) {
 			return farsync.NewSemaphore(store, path, 1).Acquire(ctx, 1)
-		},
-		"permit, for one who does not wait": func(ctx context.Context, path string) (*farsync.Lease, error) {
+		}},
+		{"TryAcquire", "permit", func(ctx context.Context, path string) (*farsync.Lease, error) {
 			return farsync.NewSemaphore(store, path, 1).TryAcquire(ctx, 1)
-		},
+		}},
 	} {
-		kind, queue := "exclusive", path+"-mutex"
-		if name != kind {
-			kind, queue = "permit", path+"-semaphore"
+		queue := path + "-" + row.kind
+		takes := func() {
+			held, err := row.acquire(Within(t, Soon), queue)
+			require.NoError(t, err, row.name)
+			require.NoError(t, held.Release(), row.name)
 		}
-		held, err := acquire(Within(t, Soon), queue) // so the queue is known, and has a size
-		require.NoError(t, err, name)
-		require.NoError(t, held.Release(), name)
-		insert(queue, kind)
-		if name == "exclusive" {
-			_, err = acquire(Within(t, Soon), queue)
+		takes() // so the queue is known, and has a size
+		insert(queue, row.kind)
+		if row.kind == "exclusive" {
+			_, err := row.acquire(Within(t, Soon), queue)
 			require.ErrorContains(t, err, "belongs to no session")
 		} else {
-			_, err = acquire(Within(t, time.Second), queue)
-			require.Error(t, err, name)
-			require.NotErrorIs(t, err, farsync.ErrLost, name)
+			_, err := row.acquire(Within(t, time.Second), queue)
+			require.Error(t, err, row.name)
+			require.NotErrorIs(t, err, farsync.ErrLost, row.name)
 		}
 		list, err := store.Participants(Within(t, Soon), queue)
-		require.NotEmpty(t, list, "%s: %v", name, err)
+		require.NotEmpty(t, list, "%s: %v", row.name, err)
 		require.Empty(t, strings.TrimSpace(list[0].ID))
 		remove()
-		held, err = acquire(Within(t, Soon), queue)
-		require.NoError(t, err, name)
-		require.NoError(t, held.Release(), name)
+		takes()
 	}
 	require.NoError(t, other.Err())
 	require.NoError(t, other.Release())

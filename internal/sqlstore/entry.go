@@ -22,8 +22,8 @@ func scanEntry(rows Rows) (e driver.Entry, err error) {
 	return e, err
 }
 
-// scan is scanEntry. Where the database takes no notice of blanks, a queue that another program has written with some behind
-// its path is the queue of the path.
+// scan is scanEntry. Where the database takes no notice of blanks at the end of a text, a path that another program has
+// written with blanks behind it is the path.
 func (s *Session) scan(rows Rows) (driver.Entry, error) {
 	e, err := scanEntry(rows)
 	if s.Pads {
@@ -55,7 +55,7 @@ func (s *Session) ahead(
 }
 
 // isRegister reports whether a row is the register, which the statements show as an entry without ID. Another program may
-// have written an entry whose ID is empty: that has a revision, or a kind, or a session.
+// have written an entry whose ID is empty: such an entry has a revision, or a kind, or a session.
 func isRegister(e driver.Entry) bool {
 	return e.ID == "" && e.Kind == driver.Foreign && e.Revision == 0 && e.Session == ""
 }
