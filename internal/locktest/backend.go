@@ -7,8 +7,8 @@ import (
 	"github.com/farsync/farsync/driver"
 )
 
-// A Backend is what Run needs to know of a service and its backend. All fields but Guard, Beside and Case are
-// required.
+// A Backend is what Run needs to know of a service and its backend. All fields but Guard, Beside, Forgets, Bubble and Case
+// are required.
 type Backend struct {
 	// Open returns another Store on the service, always the same service. Run closes it. Its TTL should be the shortest
 	// that is sensible, for some rows wait for it to pass.
@@ -30,6 +30,8 @@ type Backend struct {
 	// Beside, if not nil, returns what the service keeps for a queue beside its entries, and for entries that are gone.
 	// Where it is nil all that the service keeps for an entry is a part of it.
 	Beside func(t *testing.T, queue string) []string
+	// Forgets says that the service may forget the size of a semaphore that has been used, and whose queue is empty.
+	Forgets bool
 	// Bubble says that Case runs a row in a bubble of testing/synctest, in which no time passes while anybody works.
 	Bubble bool
 	// Case, if not nil, runs one row with a t of its making; in a bubble of testing/synctest, say.

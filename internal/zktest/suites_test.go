@@ -149,7 +149,7 @@ func TestPrimitives(t *testing.T) {
 	server, conn := begin(t)
 	admin := administrator{conn, server, new(passwords)}
 	locktest.Run(t, locktest.Backend{
-		Case: locktest.Beside,
+		Case: locktest.Beside, Forgets: true, // the size is in the node of the queue, a container
 		Open: func(t *testing.T) *farsync.Store {
 			p := newTap(t, server)
 			p.keep(admin.seen)
